@@ -1,0 +1,177 @@
+"""Trained agents: a config and parameters, a few hundred kilobytes, and the players made of them."""
+
+import dataclasses
+import json
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import flax.serialization
+import jax
+import jax.numpy as jnp
+
+from gomoku_jax.config import GameConfig, NetworkConfig, SearchConfig, from_dict, to_dict
+from gomoku_jax.game import Gomoku
+from gomoku_jax.network import Params, init_network
+from gomoku_jax.players import (
+    Player,
+    mcts_player,
+    policy_player,
+    random_player,
+    search_player,
+    tactical_player,
+)
+
+AGENT_FOLDER = "agents"  # of a run; holds "best" and "latest"
+_CARD_FILE = "agent.json"
+_PARAMS_FILE = "params.msgpack"
+
+
+class AgentError(Exception):
+    """No agent at a path, or one that does not read."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Agent:
+    """What plays.
+
+    Attributes:
+        game: the board and rule it was trained on.
+        network: its network's config.
+        params: its parameters.
+        search: the search it was trained with, without the noise.
+        info: facts about its training, such as the iteration.
+        path: where it was read from.
+    """
+
+    game: Gomoku
+    network: NetworkConfig
+    params: Params
+    search: SearchConfig
+    info: dict[str, Any]
+    path: str = ""
+
+    def player(self, num_simulations: int | None = None, game: Gomoku | None = None) -> Player:
+        """A player `(key, states [B]) -> actions [B]`.
+
+        Args:
+            num_simulations: of the search, a move; 0 is the raw policy; None is as in training.
+            game: another board to play on, for a `resnet`; None is the agent's own.
+        """
+        game = game or self.game
+        if game.shape != self.game.shape and self.network.kind == "conv":
+            raise ValueError(f"the agent's conv network plays {self.game} only, not {game}")
+        if num_simulations is not None and num_simulations < 0:
+            raise ValueError(f"num_simulations = {num_simulations}: 0 for the raw policy, or more")
+        if num_simulations == 0:
+            return policy_player(game, self.network, self.params)
+        return search_player(game, self.network, self.params, self.search.greedy(num_simulations))
+
+
+def save_agent(
+    folder: str | pathlib.Path,
+    game: GameConfig,
+    network: NetworkConfig,
+    search: SearchConfig,
+    params: Params,
+    info: dict[str, Any] | None = None,
+) -> None:
+    """Writes an agent folder, replacing the agent that was there."""
+    folder = pathlib.Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    card = {"game": to_dict(game), "network": to_dict(network), "search": to_dict(search), "info": info or {}}
+    _write(folder / _PARAMS_FILE, flax.serialization.to_bytes(jax.device_get(params)))
+    _write(folder / _CARD_FILE, (json.dumps(card, indent=2) + "\n").encode())
+
+
+def _write(path: pathlib.Path, data: bytes) -> None:
+    """Writes beside the file and renames, so that a reader never sees half of it."""
+    partial = path.with_suffix(path.suffix + ".partial")
+    partial.write_bytes(data)
+    partial.replace(path)
+
+
+def load_agent(path: str | pathlib.Path) -> Agent:
+    """Loads an agent.
+
+    Args:
+        path: an agent folder; or a run folder, for its best agent (the latest before any evaluation).
+
+    Raises:
+        AgentError: there is none, or its files do not read.
+    """
+    root = pathlib.Path(path)
+    candidates = [root, root / AGENT_FOLDER / "best", root / AGENT_FOLDER / "latest"]
+    folder = next((candidate for candidate in candidates if (candidate / _CARD_FILE).is_file()), None)
+    if folder is None:
+        raise AgentError(
+            f"no agent at {path}: give a run folder or an agent folder (one that holds {_CARD_FILE})"
+        )
+    try:
+        card = json.loads((folder / _CARD_FILE).read_text())
+        game_config = from_dict(GameConfig, card["game"])
+        network = from_dict(NetworkConfig, card["network"])
+        search = from_dict(SearchConfig, card["search"])
+        game = Gomoku.from_config(game_config)
+        shapes = jax.eval_shape(lambda: init_network(network, game, jax.random.key(0)))
+        template = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+        params = flax.serialization.from_bytes(template, (folder / _PARAMS_FILE).read_bytes())
+        if jax.tree.map(lambda x: x.shape, params) != jax.tree.map(lambda x: x.shape, template):
+            raise ValueError("the parameters are not of the network that the card describes")
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise AgentError(f"the agent in {folder} does not read: {error}") from error
+    return Agent(game, network, jax.tree.map(jnp.asarray, params), search, card.get("info", {}), str(folder))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class PlayerSpec:
+    """A player that was asked for by name, before its board is known.
+
+    Attributes:
+        name: for tables and files.
+        agent: the agent behind it, if there is one.
+        make: builds the player for a game.
+    """
+
+    name: str
+    agent: Agent | None
+    make: Callable[[Gomoku], Player]
+
+
+PLAYER_SPECS = "random, tactical, mcts:PLAYOUTS, or a run or agent folder with @SIMULATIONS if wanted"
+
+
+def parse_player(spec: str, num_simulations: int | None = None) -> PlayerSpec:
+    """A player from its name on a command line.
+
+    Args:
+        spec: `random`, `tactical`, `mcts:1000`, or the path of a run or agent, with `@400` behind it for
+            the simulations a move; `@0` is the raw policy.
+        num_simulations: of agents whose spec does not say; None is as in training.
+
+    Raises:
+        AgentError: no such player; the message lists the choices.
+    """
+    if spec == "random":
+        return PlayerSpec(spec, None, random_player)
+    if spec == "tactical":
+        return PlayerSpec(spec, None, tactical_player)
+    kind, _, count = spec.partition(":")
+    if kind == "mcts":
+        if not count.isdecimal() or int(count) < 1:
+            raise AgentError(
+                f"player {spec!r}: write mcts:PLAYOUTS with a number of at least 1, such as mcts:1000"
+            )
+        return PlayerSpec(spec, None, lambda game: mcts_player(game, int(count)))
+    path, at, simulations = spec.rpartition("@")
+    if not at:
+        path = spec
+    elif simulations.isdecimal():
+        num_simulations = int(simulations)
+    else:
+        raise AgentError(f"player {spec!r}: @ takes a number of simulations, not {simulations!r}")
+    if not pathlib.Path(path).exists():
+        raise AgentError(f"player {spec!r}: no such player or folder; choose {PLAYER_SPECS}")
+    agent = load_agent(path)
+    shown = agent.search.num_simulations if num_simulations is None else num_simulations
+    return PlayerSpec(f"{path}@{shown}", agent, lambda game: agent.player(num_simulations, game))

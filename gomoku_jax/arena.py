@@ -1,0 +1,226 @@
+"""Matches between players, as one batch of games, from varied openings, colours swapped on each of them."""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+
+from gomoku_jax.game import Gomoku, State, random_opening
+
+Player = Callable[[jax.Array, State], jax.Array]  # (key, states [B]) -> actions int32 [B]
+
+
+@struct.dataclass
+class MatchGames:
+    """Finished games of a match; G pairs, each pair on one opening. Row 0 of axis 0: a moves first.
+
+    Attributes:
+        winner: int8 [2, G], +1 black, -1 white, 0 draw.
+        a_color: int8 [2, G], the colour of player a.
+        actions: int32 [2, G, A], the moves with the opening's, -1 after the end.
+        opening_stones: int32 [G].
+    """
+
+    winner: jax.Array
+    a_color: jax.Array
+    actions: jax.Array
+    opening_stones: jax.Array
+
+
+def play_games(
+    a: Player, b: Player, game: Gomoku, key: jax.Array, num_pairs: int, opening_stones: int
+) -> MatchGames:
+    """Plays 2G games to their end. Pure and jittable; consumes `key`.
+
+    In half of the games `a` moves first, in the others `b`, so at every move each player has exactly one
+    half to answer and neither works in vain.
+
+    Args:
+        a: a player.
+        b: a player.
+        game: the rules.
+        key: typed PRNG key.
+        num_pairs: G, static.
+        opening_stones: random stones on the board before each pair, static.
+    """
+    opening_key, play_key = jax.random.split(key)
+    openings = jax.vmap(lambda k: _recorded_opening(game, k, opening_stones))
+    start, actions = openings(jax.random.split(opening_key, num_pairs))
+    stones = start.move_count
+
+    def double(x):
+        return jnp.stack([x, x])
+
+    def play(carry):
+        states, actions, number = carry
+        keys = jax.random.split(jax.random.fold_in(play_key, number), 2)
+        # Row 0 is a's to move at even numbers, b's at odd ones; the other way round in row 1.
+        a_row = number % 2
+        a_states = jax.tree.map(lambda x: x[a_row], states)
+        b_states = jax.tree.map(lambda x: x[1 - a_row], states)
+        a_moves, b_moves = a(keys[0], a_states), b(keys[1], b_states)
+        moves = jnp.where(a_row == 0, jnp.stack([a_moves, b_moves]), jnp.stack([b_moves, a_moves]))
+        after = jax.vmap(jax.vmap(game.step))(states, moves)
+        # A move that changed nothing (the game is over) is recorded past the end, that is nowhere.
+        place = jnp.where(after.move_count > states.move_count, states.move_count, game.num_actions)
+        record = jax.vmap(jax.vmap(lambda row, i, move: row.at[i].set(move, mode="drop")))
+        return after, record(actions, place, moves), number + 1
+
+    def running(carry):
+        # An illegal move changes nothing: the number bounds the loop even for a faulty player.
+        return ~carry[0].terminated.all() & (carry[2] < game.num_actions)
+
+    carry = jax.tree.map(double, start), double(actions), jnp.int32(0)
+    states, actions, _ = jax.lax.while_loop(running, play, carry)
+    a_color = jnp.stack([start.to_play, -start.to_play])
+    # Who leaves a game unfinished has made an illegal move, and loses.
+    winner = jnp.where(states.terminated, states.winner, -states.to_play)
+    return MatchGames(winner=winner, a_color=a_color, actions=actions, opening_stones=stones)
+
+
+def _recorded_opening(game: Gomoku, key: jax.Array, num_stones: int) -> tuple[State, jax.Array]:
+    """A random opening and its moves in an order that leads to it, int32 [A], -1 after the last."""
+    state = random_opening(game, key, jnp.int32(num_stones), num_stones)
+    flat = state.board.reshape(-1)
+    points = jnp.arange(game.num_actions, dtype=jnp.int32)
+    # Black's i-th stone is move 2i, white's move 2i + 1; `last_action` is the last of its colour.
+    order = jnp.where(points == state.last_action, game.num_actions, points)
+    actions = jnp.full(game.num_actions, -1, jnp.int32)
+    for color, offset in ((1, 0), (-1, 1)):
+        rank = (order[None, :] < order[:, None]) & (flat == color)[None, :]
+        place = jnp.where(flat == color, 2 * rank.sum(-1, dtype=jnp.int32) + offset, game.num_actions)
+        actions = actions.at[place].set(points, mode="drop")
+    return state, actions
+
+
+@dataclasses.dataclass(frozen=True)
+class MatchResult:
+    """The score of player `a` against `b`.
+
+    Attributes:
+        wins, draws, losses: of `a`.
+        as_black: (wins, draws, losses) of `a` in the games where it had the black stones.
+        as_white: the same with the white stones.
+        distinct_games: different move sequences among the games.
+        games: actions of each game, opening included.
+        opening_stones: how many of each game's first moves were the opening.
+        a_is_black: per game.
+        winners: per game, +1 black, -1 white, 0 draw.
+    """
+
+    wins: int
+    draws: int
+    losses: int
+    as_black: tuple[int, int, int]
+    as_white: tuple[int, int, int]
+    distinct_games: int
+    games: list[list[int]]
+    opening_stones: list[int]
+    a_is_black: list[bool]
+    winners: list[int]
+
+    @property
+    def num_games(self) -> int:
+        return self.wins + self.draws + self.losses
+
+    @property
+    def score(self) -> float:
+        """Points of `a` per game: a win 1, a draw 1/2."""
+        return (self.wins + 0.5 * self.draws) / self.num_games
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Wilson interval of the score at 95 %; see `wilson_interval`."""
+        return wilson_interval(self.score, self.num_games)
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        return (
+            f"{self.wins} wins, {self.draws} draws, {self.losses} losses in {self.num_games} games "
+            f"({self.distinct_games} distinct): score {self.score:.3f}, 95 % interval [{low:.3f}, {high:.3f}]; "
+            f"as black {'-'.join(map(str, self.as_black))}, as white {'-'.join(map(str, self.as_white))}"
+        )
+
+
+def wilson_interval(score: float, num_games: int, z: float = 1.96) -> tuple[float, float]:
+    """Wilson's interval of a mean in [0, 1] over independent games (Wilson 1927).
+
+    With draws counted as half it is too wide rather than too narrow, since they lower the variance.
+
+    >>> low, high = wilson_interval(0.5, 100)
+    >>> round(low, 3), round(high, 3)
+    (0.404, 0.596)
+    """
+    if num_games < 1:
+        return 0.0, 1.0
+    denominator = 1 + z * z / num_games
+    centre = (score + z * z / (2 * num_games)) / denominator
+    spread = z * math.sqrt(score * (1 - score) / num_games + z * z / (4 * num_games**2)) / denominator
+    return max(0.0, centre - spread), min(1.0, centre + spread)
+
+
+def match_result(games: MatchGames, num_games: int | None = None) -> MatchResult:
+    """Counts the first `num_games` games (all by default), pair after pair, on the host."""
+    winner, a_color, actions = (
+        np.moveaxis(np.asarray(x), 0, 1).reshape(-1, *x.shape[2:])[:num_games]
+        for x in (games.winner, games.a_color, games.actions)
+    )
+    stones = np.repeat(np.asarray(games.opening_stones), 2)[:num_games]
+    score = winner * a_color
+
+    def count(rows: np.ndarray) -> tuple[int, int, int]:
+        return int((rows > 0).sum()), int((rows == 0).sum()), int((rows < 0).sum())
+
+    wins, draws, losses = count(score)
+    return MatchResult(
+        wins=wins,
+        draws=draws,
+        losses=losses,
+        as_black=count(score[a_color > 0]),
+        as_white=count(score[a_color < 0]),
+        distinct_games=len(np.unique(actions, axis=0)),
+        games=[row[row >= 0].tolist() for row in actions],
+        opening_stones=stones.tolist(),
+        a_is_black=(a_color > 0).tolist(),
+        winners=winner.tolist(),
+    )
+
+
+_play_games_jit = functools.partial(
+    jax.jit, static_argnames=("a", "b", "game", "num_pairs", "opening_stones")
+)(play_games)
+
+
+def play_match(
+    a: Player,
+    b: Player,
+    game: Gomoku,
+    num_games: int = 100,
+    seed: int = 0,
+    opening_stones: int = 0,
+) -> MatchResult:
+    """A match of two players in one jitted batch, colours swapped on each opening.
+
+    Args:
+        a: a player, `(key, states [B]) -> actions [B]`.
+        b: a player.
+        game: the rules.
+        num_games: an odd number plays the last opening once.
+        seed: of openings and players.
+        opening_stones: random stones on the board before each pair of games; 0 starts from the empty board.
+            Two players without randomness need some, or all games are the same two.
+
+    Raises:
+        ValueError: num_games below 1, or opening_stones not below the number of points.
+    """
+    if num_games < 1:
+        raise ValueError(f"num_games = {num_games}: at least 1")
+    if not 0 <= opening_stones < game.num_actions:
+        raise ValueError(f"opening_stones = {opening_stones}: from 0 to {game.num_actions - 1}")
+    games = _play_games_jit(a, b, game, jax.random.key(seed), -(-num_games // 2), opening_stones)
+    return match_result(jax.device_get(games), num_games)

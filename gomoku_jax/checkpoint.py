@@ -1,0 +1,267 @@
+"""The whole training state, and saving and restoring it with orbax.
+
+A checkpoint holds everything: parameters, optimizer, replay, running games, keys, counters. Resuming equals
+never having stopped. Each array's checksum is kept beside it: a file that was cut short must not come back
+as zeros. A checkpoint that does not read falls back to the one before.
+"""
+
+import contextlib
+import json
+import logging
+import pathlib
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import orbax.checkpoint as ocp
+from flax import struct
+
+from gomoku_jax import learn, replay
+from gomoku_jax.config import TrainConfig, from_dict, to_dict
+from gomoku_jax.game import Gomoku
+from gomoku_jax.network import init_network
+from gomoku_jax.selfplay import Positions, SelfplayState, init_selfplay
+
+CHECKPOINT_FOLDER = "checkpoints"
+CONFIG_FILE = "config.json"
+
+
+class CheckpointError(Exception):
+    """No checkpoint to restore, or one of another board, rule or network."""
+
+
+@struct.dataclass
+class Progress:
+    """Counters of a run, and where its evaluation stands; NumPy scalars.
+
+    Attributes:
+        iteration: int64, iterations done.
+        games: int64, finished in self-play.
+        positions: int64, given to the replay buffer.
+        seconds: float64, wall time spent so far, compilation included.
+        num_playouts: int64, pure MCTS's playouts in the next evaluation.
+        best_score: float64, the best evaluation's score at these playouts; -1 before the first.
+        best_iteration: int64, iteration of the best agent; 0 before the first.
+    """
+
+    iteration: np.ndarray
+    games: np.ndarray
+    positions: np.ndarray
+    seconds: np.ndarray
+    num_playouts: np.ndarray
+    best_score: np.ndarray
+    best_iteration: np.ndarray
+
+
+@struct.dataclass
+class TrainingState:
+    """Everything that a run needs to go on."""
+
+    learner: learn.TrainState
+    replay: replay.ReplayState
+    selfplay: SelfplayState
+    key: jax.Array  # typed PRNG key []
+    progress: Progress
+
+
+def total_updates(config: TrainConfig) -> int:
+    """Batches in the whole run, which the learning rate schedule spans."""
+    return config.iterations * config.learn.updates_per_iteration
+
+
+def init_training_state(config: TrainConfig) -> TrainingState:
+    """The state before the first iteration."""
+    game = Gomoku.from_config(config.game)
+    key, network_key, selfplay_key = jax.random.split(jax.random.key(config.seed), 3)
+    optimizer = learn.make_optimizer(config.learn, total_updates(config))
+    example = Positions(
+        board=jnp.zeros(game.shape, jnp.int8),
+        to_play=jnp.zeros((), jnp.int8),
+        last_action=jnp.zeros((), jnp.int32),
+        policy_target=jnp.zeros(game.num_actions, jnp.float32),
+        policy_weight=jnp.zeros((), jnp.float32),
+        value_target=jnp.zeros((), jnp.float32),
+    )
+    return TrainingState(
+        learner=learn.init_train_state(init_network(config.network, game, network_key), optimizer),
+        replay=replay.init(config.replay.capacity, example),
+        selfplay=init_selfplay(game, config.selfplay, selfplay_key),
+        key=key,
+        progress=Progress(
+            iteration=np.asarray(0, np.int64),
+            games=np.asarray(0, np.int64),
+            positions=np.asarray(0, np.int64),
+            seconds=np.asarray(0.0, np.float64),
+            num_playouts=np.asarray(config.evaluation.num_playouts, np.int64),
+            best_score=np.asarray(-1.0, np.float64),
+            best_iteration=np.asarray(0, np.int64),
+        ),
+    )
+
+
+def _manager(folder: pathlib.Path, keep: int | None) -> ocp.CheckpointManager:
+    options = ocp.CheckpointManagerOptions(
+        max_to_keep=keep, enable_async_checkpointing=False, create=keep is not None, read_only=keep is None
+    )
+    return ocp.CheckpointManager(folder.absolute(), options=options)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Orbax and absl report every step at INFO and warn of things that are meant."""
+    logger = logging.getLogger("absl")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+def _to_arrays(state: TrainingState) -> dict[str, np.ndarray]:
+    """The leaves by path, on the host; typed keys as their data, since orbax does not store them."""
+    leaves, _ = jax.tree_util.tree_flatten_with_path(state)
+    arrays = {}
+    for path, leaf in leaves:
+        if jnp.issubdtype(getattr(leaf, "dtype", None), jax.dtypes.prng_key):
+            leaf = jax.random.key_data(leaf)
+        arrays[jax.tree_util.keystr(path, simple=True, separator="/")] = np.asarray(jax.device_get(leaf))
+    return arrays
+
+
+def _from_arrays(arrays: dict[str, np.ndarray], like: TrainingState) -> TrainingState:
+    leaves, treedef = jax.tree_util.tree_flatten_with_path(like)
+    restored = []
+    for path, leaf in leaves:
+        name = jax.tree_util.keystr(path, simple=True, separator="/")
+        array = arrays[name]
+        if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+            restored.append(jax.random.wrap_key_data(jnp.asarray(array)))
+            continue
+        if array.shape != leaf.shape or array.dtype != leaf.dtype:
+            raise CheckpointError(f"{name}: {array.dtype}{array.shape}, expected {leaf.dtype}{leaf.shape}")
+        # Counters stay on the host in 64 bits; everything else goes to the device.
+        restored.append(array if name.startswith("progress/") else jnp.array(array))
+    return jax.tree_util.tree_unflatten(treedef, restored)
+
+
+def save_checkpoint(workdir: str | pathlib.Path, config: TrainConfig, state: TrainingState) -> pathlib.Path:
+    """Writes a checkpoint of the iteration the state is at, and drops the oldest beyond those to keep.
+
+    Returns:
+        The checkpoint's folder. It appears under its name only once it is whole.
+    """
+    folder = pathlib.Path(workdir) / CHECKPOINT_FOLDER
+    arrays = _to_arrays(state)
+    step = int(state.progress.iteration)
+    meta = {
+        "config": to_dict(config),
+        "checksums": {
+            name: zlib.crc32(np.ascontiguousarray(array).tobytes()) for name, array in arrays.items()
+        },
+        "shapes": {name: [str(array.dtype), list(array.shape)] for name, array in arrays.items()},
+    }
+    with _quiet(), _manager(folder, config.keep_checkpoints) as manager:
+        if step in manager.all_steps():
+            manager.delete(step)
+        manager.save(
+            step, args=ocp.args.Composite(state=ocp.args.StandardSave(arrays), meta=ocp.args.JsonSave(meta))
+        )
+    return folder / str(step)
+
+
+def _read(folder: pathlib.Path, step: int) -> tuple[TrainConfig, dict[str, np.ndarray]]:
+    """One checkpoint, verified. Raises whatever is wrong with it."""
+    with _quiet(), _manager(folder, None) as manager:
+        meta = manager.restore(step, args=ocp.args.Composite(meta=ocp.args.JsonRestore()))["meta"]
+        shapes = {name: np.empty(shape, dtype) for name, (dtype, shape) in meta["shapes"].items()}
+        restored = manager.restore(step, args=ocp.args.Composite(state=ocp.args.StandardRestore(shapes)))
+    arrays = {name: np.asarray(array) for name, array in restored["state"].items()}
+    for name, checksum in meta["checksums"].items():
+        if zlib.crc32(np.ascontiguousarray(arrays[name]).tobytes()) != checksum:
+            raise ValueError(f"{name} does not match its checksum")
+    return from_dict(TrainConfig, meta["config"]), arrays
+
+
+def _check_same(config: TrainConfig, saved: TrainConfig, path: pathlib.Path) -> None:
+    """Refuses a checkpoint whose arrays mean something else."""
+    for name in ("game", "network"):
+        ours, theirs = getattr(config, name), getattr(saved, name)
+        if ours != theirs:
+            raise CheckpointError(f"the checkpoint in {path} has {name} {theirs}, this run has {ours}")
+
+
+def restore_checkpoint(
+    workdir: str | pathlib.Path, config: TrainConfig | None = None
+) -> tuple[TrainConfig, TrainingState, list[str]]:
+    """The newest checkpoint that reads.
+
+    Args:
+        workdir: a run folder.
+        config: what the run is about to use, checked against the checkpoint; None takes the checkpoint's.
+
+    Returns:
+        The checkpoint's config, the state, and a message for each newer checkpoint that was passed over.
+
+    Raises:
+        CheckpointError: there is none, none reads, or it is of another board, rule or network.
+    """
+    folder = pathlib.Path(workdir) / CHECKPOINT_FOLDER
+    steps = sorted((int(p.name) for p in folder.glob("*") if p.is_dir() and p.name.isdigit()), reverse=True)
+    if not steps:
+        raise CheckpointError(f"no checkpoint in {folder}")
+    messages: list[str] = []
+    for step in steps:
+        try:
+            saved, arrays = _read(folder, step)
+        except Exception as error:  # whatever orbax, tensorstore or JSON find wrong in damaged files
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+            messages.append(f"checkpoint {folder / str(step)} does not read ({reason}): passed over")
+            continue
+        if config is not None:
+            _check_same(config, saved, folder / str(step))
+        like = _abstract_state(saved if config is None else config)
+        return saved, _from_arrays(arrays, like), messages
+    raise CheckpointError("\n".join([f"no checkpoint in {folder} reads", *messages]))
+
+
+def _abstract_state(config: TrainConfig) -> TrainingState:
+    """Shapes and dtypes of a run's state, without making it."""
+
+    def build():
+        state = init_training_state(config)
+        return state.replace(progress=None)
+
+    progress = Progress(*(np.asarray(0, np.int64) for _ in range(7)))
+    progress = progress.replace(seconds=np.asarray(0.0), best_score=np.asarray(0.0))
+    return jax.eval_shape(build).replace(progress=progress)
+
+
+def load_checkpoint(path: str | pathlib.Path) -> TrainingState:
+    """The newest full training state of a run folder, as a pytree.
+
+    Raises:
+        CheckpointError: no checkpoint there that reads.
+    """
+    return restore_checkpoint(path)[1]
+
+
+def write_config(workdir: str | pathlib.Path, config: TrainConfig) -> None:
+    """Writes the run's `config.json`."""
+    path = pathlib.Path(workdir) / CONFIG_FILE
+    path.write_text(json.dumps(to_dict(config), indent=2) + "\n")
+
+
+def read_config(workdir: str | pathlib.Path) -> TrainConfig:
+    """Reads a run's `config.json`. Raises CheckpointError where there is none or it does not parse."""
+    path = pathlib.Path(workdir) / CONFIG_FILE
+    try:
+        values: Any = json.loads(path.read_text())
+        return from_dict(TrainConfig, values)
+    except FileNotFoundError:
+        raise CheckpointError(f"{path}: no such file, so {workdir} is not a run folder") from None
+    except (ValueError, TypeError) as error:
+        raise CheckpointError(f"{path}: {error}") from None

@@ -1,0 +1,310 @@
+"""Frozen, validated configuration of games, networks, search, self-play, learning and evaluation.
+
+Every config is hashable by value, so it can be a static argument under `jax.jit`. A bad value raises
+`ValueError` that names the field, the value and what is allowed; an unknown key raises `TypeError`.
+"""
+
+import dataclasses
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any, Literal, TypeVar
+
+MIN_SIDE = 3
+MAX_SIDE = 26  # one letter a column
+RULES = ("freestyle", "exact")
+
+Rule = Literal["freestyle", "exact"]
+Planes = Literal["all", "stones"]
+
+
+def _require(condition: bool, name: str, value: Any, allowed: str) -> None:
+    if not condition:
+        raise ValueError(f"{name} = {value!r}: {allowed}")
+
+
+def _require_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
+    _require(value in choices, name, value, f"choose one of {', '.join(choices)}")
+
+
+def _require_int(name: str, value: Any, least: int, most: int | None = None) -> None:
+    allowed = f"a whole number of at least {least}" + ("" if most is None else f" and at most {most}")
+    _require(isinstance(value, int) and not isinstance(value, bool), name, value, allowed)
+    _require(value >= least and (most is None or value <= most), name, value, allowed)
+
+
+def _require_between(name: str, value: Any, least: float, most: float) -> None:
+    _require(
+        isinstance(value, int | float) and least <= value <= most,
+        name,
+        value,
+        f"a number in [{least}, {most}]",
+    )
+
+
+def validate_game(height: int, width: int, k: int, rule: str) -> None:
+    """Raises ValueError where no game of this size and rule exists."""
+    for name, side in (("height", height), ("width", width)):
+        _require_int(name, side, MIN_SIDE, MAX_SIDE)
+    _require_int("k", k, 3)
+    _require(k <= max(height, width), "k", k, f"at most the longer side of the {height}x{width} board")
+    _require_choice("rule", rule, RULES)
+
+
+@dataclasses.dataclass(frozen=True)
+class GameConfig:
+    """The board and its rule; `Gomoku.from_config` makes the game."""
+
+    height: int = 6  # rows, 3 to 26
+    width: int = 6  # columns, 3 to 26
+    k: int = 4  # stones in a row that win
+    rule: Rule = "freestyle"  # "freestyle": k or more win; "exact": exactly k
+
+    def __post_init__(self):
+        validate_game(self.height, self.width, self.k, self.rule)
+
+
+@dataclasses.dataclass(frozen=True)
+class NetworkConfig:
+    """A policy-value network. `conv` is tied to one board size, `resnet` plays on any."""
+
+    kind: Literal["resnet", "conv"] = "resnet"
+    channels: int = 32  # resnet: width of the tower
+    num_blocks: int = 3  # resnet: residual blocks of two 3x3 convolutions
+    conv_channels: tuple[int, ...] = (32, 64, 128)  # conv: filters of its 3x3 convolutions
+    value_hidden: int = 64  # units of the hidden layer of the value head
+    planes: Planes = "all"  # input: "all" four planes, or the two of "stones"
+    dtype: Literal["float32", "bfloat16"] = "float32"  # of the computation; parameters stay float32
+
+    def __post_init__(self):
+        _require_choice("network.kind", self.kind, ("resnet", "conv"))
+        _require_int("network.channels", self.channels, 1)
+        _require_int("network.num_blocks", self.num_blocks, 1)
+        _require(
+            len(self.conv_channels) > 0, "network.conv_channels", self.conv_channels, "at least one layer"
+        )
+        for channels in self.conv_channels:
+            _require_int("network.conv_channels", channels, 1)
+        _require_int("network.value_hidden", self.value_hidden, 1)
+        _require_choice("network.planes", self.planes, ("all", "stones"))
+        _require_choice("network.dtype", self.dtype, ("float32", "bfloat16"))
+
+
+@dataclasses.dataclass(frozen=True)
+class SearchConfig:
+    """Tree search. The defaults are AlphaZero's for self-play; `greedy()` gives the strongest move.
+
+    PUCT: Silver et al. 2018, https://doi.org/10.1126/science.aar6404. Gumbel: Danihelka et al. 2022,
+    https://openreview.net/forum?id=bERaNdoegnO.
+    """
+
+    algorithm: Literal["puct", "gumbel"] = "puct"
+    num_simulations: int = 32  # N, network evaluations a move beyond the root's
+    c_puct: float = 1.25  # puct: weight of exploration
+    c_puct_base: float = 19652.0  # puct: the weight grows by log((visits + base + 1) / base)
+    dirichlet_alpha: float = 0.3  # puct: concentration of the root noise
+    dirichlet_fraction: float = 0.25  # puct: share of noise in the root's prior; 0 is no noise
+    temperature: float = 1.0  # puct: of the move that is played, never of the target; 0 is the most visited
+    max_considered_actions: int = 16  # gumbel: root actions tried
+    gumbel_scale: float = 1.0  # gumbel: size of the root's Gumbel noise; 0 is none
+    value_scale: float = 0.1  # gumbel: weight of Q against the logits
+    visit_offset: float = 50.0  # gumbel: Q weighs (visit_offset + most visits) * value_scale
+    rescale_values: bool = True  # gumbel: stretch the completed Q of a node to [0, 1]
+    ply_discount: float = 1.0  # a win loses this factor with every ply; below 1, short wins come first
+    max_depth: int | None = None  # plies below the root; None is no limit
+    backend: Literal["mctx"] = "mctx"  # the simulation loop: "mctx" is the stock one
+
+    def __post_init__(self):
+        _require_choice("search.algorithm", self.algorithm, ("puct", "gumbel"))
+        _require_int("search.num_simulations", self.num_simulations, 1)
+        _require_between("search.c_puct", self.c_puct, 0.0, 1e6)
+        _require_between("search.c_puct_base", self.c_puct_base, 1.0, 1e12)
+        _require_between("search.dirichlet_alpha", self.dirichlet_alpha, 1e-3, 1e3)
+        _require_between("search.dirichlet_fraction", self.dirichlet_fraction, 0.0, 1.0)
+        _require_between("search.temperature", self.temperature, 0.0, 1e3)
+        _require_int("search.max_considered_actions", self.max_considered_actions, 1)
+        _require_between("search.gumbel_scale", self.gumbel_scale, 0.0, 1e3)
+        _require_between("search.value_scale", self.value_scale, 0.0, 1e6)
+        _require_between("search.visit_offset", self.visit_offset, 0.0, 1e6)
+        _require_between("search.ply_discount", self.ply_discount, 0.5, 1.0)
+        if self.max_depth is not None:
+            _require_int("search.max_depth", self.max_depth, 1)
+        _require_choice("search.backend", self.backend, ("mctx",))
+
+    def greedy(self, num_simulations: int | None = None) -> "SearchConfig":
+        """The same search without noise, playing its best move; for matches and people."""
+        return dataclasses.replace(
+            self,
+            num_simulations=self.num_simulations if num_simulations is None else num_simulations,
+            dirichlet_fraction=0.0,
+            temperature=0.0,
+            gumbel_scale=0.0,
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class SelfplayConfig:
+    """How games are made."""
+
+    num_games: int = 256  # B, games at once
+    moves_per_iteration: int = 16  # T, moves of each game in one iteration
+    draw: Literal["weights", "visits", "search", "prior"] = "weights"  # what the played move is drawn from
+    temperature: float = 1.0  # of that draw, for the first moves
+    temperature_moves: int = 14  # stones on the board up to which moves are drawn; then the best is played
+    opening_stones: int = 8  # each game begins after 0 to this many random stones, kept out of the data
+    full_search_fraction: float = 1.0  # share of moves searched in full; the others give no policy target
+    fast_simulations: int = 8  # simulations of the other moves (playout-cap randomization)
+    search_value_fraction: float = 0.0  # share of the search's root value in the value target
+
+    def __post_init__(self):
+        _require_int("selfplay.num_games", self.num_games, 1)
+        _require_int("selfplay.moves_per_iteration", self.moves_per_iteration, 1)
+        _require_choice("selfplay.draw", self.draw, ("weights", "visits", "search", "prior"))
+        _require_between("selfplay.temperature", self.temperature, 0.0, 1e3)
+        _require_int("selfplay.temperature_moves", self.temperature_moves, 0)
+        _require_int("selfplay.opening_stones", self.opening_stones, 0)
+        _require_between("selfplay.full_search_fraction", self.full_search_fraction, 0.0, 1.0)
+        _require(self.full_search_fraction > 0, "selfplay.full_search_fraction", 0, "a number in (0, 1]")
+        _require_int("selfplay.fast_simulations", self.fast_simulations, 1)
+        _require_between("selfplay.search_value_fraction", self.search_value_fraction, 0.0, 1.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class ReplayConfig:
+    """The ring buffer of positions."""
+
+    capacity: int = 100_000  # positions kept
+    min_size: int = 5_000  # positions before learning starts
+    symmetries: bool = True  # transform every drawn position by a random symmetry of the board
+
+    def __post_init__(self):
+        _require_int("replay.capacity", self.capacity, 1)
+        _require_int("replay.min_size", self.min_size, 1, self.capacity)
+
+
+@dataclasses.dataclass(frozen=True)
+class LearnConfig:
+    """Loss, optimizer and learning rate."""
+
+    optimizer: Literal["adam", "adamw", "sgd"] = "adam"
+    learning_rate: float = 2e-3  # the peak, for the schedules that move
+    schedule: Literal["constant", "warmup_cosine", "kl_adaptive"] = "warmup_cosine"
+    warmup_updates: int = 100  # warmup_cosine: updates of linear growth from 0
+    final_learning_rate_fraction: float = 0.05  # warmup_cosine: rate at the run's end over the peak
+    kl_target: float = 0.02  # kl_adaptive: KL of the policy before and after an iteration's updates
+    momentum: float = 0.9  # sgd
+    weight_decay: float = 1e-4  # adamw
+    l2: float = 1e-4  # weight of the sum of squared parameters in the loss
+    value_loss_weight: float = 1.0
+    max_grad_norm: float = 1.0  # gradients are clipped to this global norm; 0 is no clipping
+    batch_size: int = 256
+    updates_per_iteration: int = 32
+    accumulation_steps: int = 1  # batches whose gradients are averaged into one optimizer step
+    ema_decay: float = 0.0  # self-play and evaluation use an exponential average of parameters; 0 is off
+
+    def __post_init__(self):
+        _require_choice("learn.optimizer", self.optimizer, ("adam", "adamw", "sgd"))
+        _require_between("learn.learning_rate", self.learning_rate, 0.0, 10.0)
+        _require_choice("learn.schedule", self.schedule, ("constant", "warmup_cosine", "kl_adaptive"))
+        _require_int("learn.warmup_updates", self.warmup_updates, 0)
+        _require_between("learn.final_learning_rate_fraction", self.final_learning_rate_fraction, 0.0, 1.0)
+        _require_between("learn.kl_target", self.kl_target, 1e-6, 10.0)
+        _require_between("learn.momentum", self.momentum, 0.0, 1.0)
+        _require_between("learn.weight_decay", self.weight_decay, 0.0, 1.0)
+        _require_between("learn.l2", self.l2, 0.0, 1.0)
+        _require_between("learn.value_loss_weight", self.value_loss_weight, 0.0, 1e3)
+        _require_between("learn.max_grad_norm", self.max_grad_norm, 0.0, 1e6)
+        _require_int("learn.batch_size", self.batch_size, 1)
+        _require_int("learn.updates_per_iteration", self.updates_per_iteration, 1)
+        _require_int("learn.accumulation_steps", self.accumulation_steps, 1)
+        _require_between("learn.ema_decay", self.ema_decay, 0.0, 0.999999)
+
+
+@dataclasses.dataclass(frozen=True)
+class EvaluationConfig:
+    """Matches against pure MCTS, whose playouts grow as the agent beats it."""
+
+    every: int = 50  # iterations between evaluations; 0 is never
+    num_games: int = 20
+    num_simulations: int = 100  # the agent's, a move
+    num_playouts: int = 1000  # pure MCTS's at first
+    playouts_step: int = 1000  # added whenever the agent wins all games
+    max_playouts: int = 5000
+    opening_stones: int = 0  # random stones before each pair of games
+    saved_games: int = 2  # games of an evaluation written as SGF
+
+    def __post_init__(self):
+        _require_int("evaluation.every", self.every, 0)
+        _require_int("evaluation.num_games", self.num_games, 2)
+        _require_int("evaluation.num_simulations", self.num_simulations, 0)
+        _require_int("evaluation.num_playouts", self.num_playouts, 1)
+        _require_int("evaluation.playouts_step", self.playouts_step, 0)
+        _require_int("evaluation.max_playouts", self.max_playouts, self.num_playouts)
+        _require_int("evaluation.opening_stones", self.opening_stones, 0)
+        _require_int("evaluation.saved_games", self.saved_games, 0)
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainConfig:
+    """A whole training run."""
+
+    game: GameConfig = GameConfig()
+    network: NetworkConfig = NetworkConfig()
+    search: SearchConfig = SearchConfig()
+    selfplay: SelfplayConfig = SelfplayConfig()
+    replay: ReplayConfig = ReplayConfig()
+    learn: LearnConfig = LearnConfig()
+    evaluation: EvaluationConfig = EvaluationConfig()
+    iterations: int = 300  # of self-play and learning, in the whole run
+    checkpoint_every: int = 50  # iterations
+    keep_checkpoints: int = 3
+    seed: int = 0
+
+    def __post_init__(self):
+        _require_int("iterations", self.iterations, 1)
+        _require_int("checkpoint_every", self.checkpoint_every, 1)
+        _require_int("keep_checkpoints", self.keep_checkpoints, 2)  # one to fall back to
+        _require_int("seed", self.seed, 0, 2**32 - 1)
+        points = self.game.height * self.game.width
+        for name, stones in (
+            ("selfplay.opening_stones", self.selfplay.opening_stones),
+            ("evaluation.opening_stones", self.evaluation.opening_stones),
+        ):
+            _require(stones < points, name, stones, f"fewer than the board's {points} points")
+        _require(
+            self.selfplay.full_search_fraction == 1.0
+            or self.selfplay.fast_simulations <= self.search.num_simulations,
+            "selfplay.fast_simulations",
+            self.selfplay.fast_simulations,
+            f"at most search.num_simulations = {self.search.num_simulations}",
+        )
+
+
+C = TypeVar("C")
+
+
+def to_dict(config: Any) -> dict[str, Any]:
+    """A config as nested dicts of plain values, for JSON."""
+    return dataclasses.asdict(config)
+
+
+def from_dict(cls: type[C], values: Mapping[str, Any]) -> C:
+    """The inverse of `to_dict`; an unknown key raises TypeError, a bad value ValueError.
+
+    Missing keys take their defaults, so that files of older versions load.
+    """
+    hints = typing.get_type_hints(cls)
+    unknown = sorted(set(values) - set(hints))
+    if unknown:
+        raise TypeError(
+            f"{cls.__name__} has no field {', '.join(unknown)}; it has {', '.join(sorted(hints))}"
+        )
+    fields = {}
+    for name, value in values.items():
+        hint = hints[name]
+        if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+            value = from_dict(hint, value)
+        elif typing.get_origin(hint) is tuple and not isinstance(hint, types.UnionType):
+            value = tuple(value)
+        fields[name] = value
+    return cls(**fields)

@@ -1,0 +1,73 @@
+"""Playing moves on the host, with errors where jitted code can only mask."""
+
+import functools
+from collections.abc import Iterable
+
+import jax
+import numpy as np
+
+from gomoku_jax.game.notation import format_action, parse_action, parse_moves
+from gomoku_jax.game.rules import Gomoku
+from gomoku_jax.game.state import State
+
+
+class IllegalMoveError(ValueError):
+    """A move that the rules do not allow; the message names the move and the reason."""
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _step(game: Gomoku, state: State, action: jax.Array) -> State:
+    return game.step(state, action)
+
+
+def play_move(game: Gomoku, state: State, move: int | str, number: int | None = None) -> State:
+    """One move by action or name, checked.
+
+    Args:
+        game: the rules.
+        state: one game.
+        move: an action in 0..A-1 or a point's name such as "h8".
+        number: of the move in its game, for the message.
+
+    Raises:
+        IllegalMoveError: off the board, on a stone, or after the game's end.
+    """
+    label = f"move {move!r}" if number is None else f"move {number}, {move!r}"
+    if isinstance(move, str):
+        try:
+            action = parse_action(game, move)
+        except ValueError as error:
+            raise IllegalMoveError(f"{label}: {error}") from None
+    else:
+        action = int(move)
+    if not 0 <= action < game.num_actions:
+        raise IllegalMoveError(f"{label}: not on the board, actions are 0 to {game.num_actions - 1}")
+    if bool(state.terminated):
+        raise IllegalMoveError(f"{label}: the game has ended")
+    if int(np.asarray(state.board).reshape(-1)[action]) != 0:
+        raise IllegalMoveError(f"{label}: {format_action(game, action)} is taken")
+    return _step(game, state, np.int32(action))
+
+
+def replay_moves(game: Gomoku, actions: str | Iterable[int | str]) -> State:
+    """The state after the moves, from the empty board.
+
+    Args:
+        game: the rules.
+        actions: a move string such as "h8i9j10", or a list of actions or of points' names.
+
+    Raises:
+        IllegalMoveError: names the first illegal move and the reason.
+
+    >>> int(replay_moves(Gomoku(15, 15, 5), "h8i9j10").move_count)
+    3
+    """
+    if isinstance(actions, str):
+        try:
+            actions = parse_moves(game, actions)
+        except ValueError as error:
+            raise IllegalMoveError(str(error)) from None
+    state = game.init()
+    for number, move in enumerate(actions, 1):
+        state = play_move(game, state, move, number)
+    return state

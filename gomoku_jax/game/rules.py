@@ -1,0 +1,159 @@
+"""The rules of k-in-a-row on a rectangle, as pure functions of one game."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+
+from gomoku_jax.config import GameConfig, Planes, Rule, validate_game
+from gomoku_jax.game.state import BLACK, NO_ACTION, State
+from gomoku_jax.game.tables import ray_table
+
+NUM_PLANES = {"all": 4, "stones": 2}
+
+
+@dataclasses.dataclass(frozen=True)
+class Gomoku:
+    """A game: board size, stones in a row, rule. Frozen and hashable by value, so static under jit.
+
+    All methods take and give one game; `jax.vmap` makes batches.
+
+    Args:
+        height: rows, 3 to 26.
+        width: columns, 3 to 26.
+        k: stones in a row that win, from 3 to the longer side.
+        rule: "freestyle", k or more win; "exact", exactly k win and longer lines are nothing.
+
+    Raises:
+        ValueError: no such game; the message names the value.
+
+    >>> game = Gomoku(height=15, width=15, k=5)
+    >>> state = game.step(game.init(), 112)
+    >>> int(state.to_play), int(state.board[7, 7]), int(game.legal_action_mask(state).sum())
+    (-1, 1, 224)
+    """
+
+    height: int = 15
+    width: int = 15
+    k: int = 5
+    rule: Rule = "freestyle"
+
+    def __post_init__(self):
+        validate_game(self.height, self.width, self.k, self.rule)
+
+    @classmethod
+    def from_config(cls, config: GameConfig) -> "Gomoku":
+        """The game that a `GameConfig` describes."""
+        return cls(config.height, config.width, config.k, config.rule)
+
+    def __str__(self) -> str:
+        return f"{self.height}x{self.width}, {self.k} in a row, {self.rule}"
+
+    @property
+    def num_actions(self) -> int:
+        """A, the number of points."""
+        return self.height * self.width
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(H, W)."""
+        return self.height, self.width
+
+    def init(self) -> State:
+        """The empty board, black to move."""
+        return State(
+            board=jnp.zeros(self.shape, jnp.int8),
+            to_play=jnp.int8(BLACK),
+            last_action=jnp.int32(NO_ACTION),
+            move_count=jnp.int32(0),
+            terminated=jnp.bool_(False),
+            winner=jnp.int8(0),
+        )
+
+    def legal_action_mask(self, state: State) -> jax.Array:
+        """Bool [A], True = legal. All False once the game has ended."""
+        return (state.board.reshape(-1) == 0) & ~state.terminated
+
+    def is_legal(self, state: State, action: jax.typing.ArrayLike) -> jax.Array:
+        """Bool []: may the side to move play this int action? Any integer may be asked."""
+        action = jnp.asarray(action, jnp.int32)
+        inside = (action >= 0) & (action < self.num_actions)
+        return inside & self.legal_action_mask(state)[jnp.clip(action, 0, self.num_actions - 1)]
+
+    def step(self, state: State, action: jax.typing.ArrayLike) -> State:
+        """Plays one action, int [] in 0..A-1.
+
+        An illegal action, and any action once the game has ended, returns the state unchanged: nothing
+        can raise under jit, so the mask is the contract. `replay_moves` raises on the host.
+        """
+        action = jnp.asarray(action, jnp.int32)
+        legal = self.is_legal(state, action)
+        # Off the board when illegal, where a scatter in "drop" mode writes nothing.
+        target = jnp.where(legal, action, self.num_actions)
+        board = state.board.reshape(-1).at[target].set(state.to_play, mode="drop").reshape(self.shape)
+        reach = self.k - 1 if self.rule == "freestyle" else self.k  # "exact" must see a stone too many
+        placed = jnp.clip(action, 0, self.num_actions - 1)
+        won = legal & self._lines_through(board, placed, reach)[0].any()
+        move_count = state.move_count + legal
+        return State(
+            board=board,
+            to_play=jnp.where(legal, -state.to_play, state.to_play),
+            last_action=jnp.where(legal, action, state.last_action),
+            move_count=move_count,
+            # A full board with a winning line is a win, not a draw.
+            terminated=state.terminated | won | (move_count == self.num_actions),
+            winner=jnp.where(won, state.to_play, state.winner),
+        )
+
+    def observe(self, state: State, planes: Planes = "all") -> jax.Array:
+        """float32 [H, W, 4]: own stones, opponent's stones, last move, all-ones if black is to move.
+
+        `planes="stones"` gives the first two only.
+        """
+        own = state.board == state.to_play
+        opponent = state.board == -state.to_play
+        if planes == "stones":
+            return jnp.stack([own, opponent], axis=-1).astype(jnp.float32)
+        last = (jnp.arange(self.num_actions) == state.last_action).reshape(self.shape)
+        black = jnp.broadcast_to(state.to_play == BLACK, self.shape)
+        return jnp.stack([own, opponent, last, black], axis=-1).astype(jnp.float32)
+
+    def winning_line(self, state: State) -> jax.Array:
+        """Bool [H, W]: the stones that won, through the last move. All False without a winner."""
+        last = jnp.clip(state.last_action, 0, self.num_actions - 1)
+        reach = max(self.shape) - 1
+        wins, runs = self._lines_through(state.board, last, reach)
+        cells = jnp.asarray(ray_table(self.height, self.width, reach))[last]  # [4, 2, reach]
+        cells = jnp.where(wins[:, None, None] & runs, cells, self.num_actions)
+        line = jnp.zeros(self.num_actions, bool).at[cells].set(True, mode="drop").at[last].set(True)
+        return (line & (state.winner != 0)).reshape(self.shape)
+
+    def winning_actions(self, state: State, color: jax.typing.ArrayLike) -> jax.Array:
+        """bool [A]: the empty points where a stone of `color` (+1 or -1, int []) would win at once."""
+        reach = self.k - 1 if self.rule == "freestyle" else self.k
+        flat = jnp.append(state.board.reshape(-1), jnp.int8(0))
+        same = flat[jnp.asarray(ray_table(self.height, self.width, reach))] == jnp.asarray(color, jnp.int8)
+        runs = jnp.cumprod(same, axis=-1, dtype=jnp.int8).sum((-2, -1), dtype=jnp.int32) + 1  # [A, 4]
+        wins = runs >= self.k if self.rule == "freestyle" else runs == self.k
+        return wins.any(-1) & self.legal_action_mask(state)
+
+    def random_action(self, key: jax.Array, state: State) -> jax.Array:
+        """int32 []: a uniformly random legal action; 0 when there is none. Consumes `key`."""
+        legal = self.legal_action_mask(state)
+        order = jnp.cumsum(legal, dtype=jnp.int32)
+        pick = jax.random.randint(key, (), 0, jnp.maximum(order[-1], 1), jnp.int32)
+        return jnp.argmax(order > pick).astype(jnp.int32)
+
+    def _lines_through(self, board: jax.Array, action: jax.Array, reach: int) -> tuple[jax.Array, jax.Array]:
+        """Does the stone at `action` stand in a winning line, per direction? bool [4].
+
+        And the stones joined to it, bool [4, 2, reach]: per direction and side, one unbroken run.
+        """
+        rays = ray_table(self.height, self.width, reach)
+        flat = jnp.append(board.reshape(-1), jnp.int8(0))  # off the board counts as empty
+        color = flat[action]
+        same = flat[jnp.asarray(rays)[action]] == color
+        runs = jnp.cumprod(same, axis=-1, dtype=jnp.int8).astype(bool)
+        length = 1 + runs.sum((-2, -1), dtype=jnp.int32)
+        wins = length >= self.k if self.rule == "freestyle" else length == self.k
+        return wins & (color != 0), runs

@@ -1,0 +1,132 @@
+"""Policy-value networks: the tutorials' three convolutions, and a residual tower that fits any board."""
+
+from typing import Any, NamedTuple
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from gomoku_jax.config import NetworkConfig
+from gomoku_jax.conv import Conv3x3
+from gomoku_jax.game import NUM_PLANES, Gomoku
+
+Params = Any  # a pytree of float32 arrays
+
+
+class NetworkOutput(NamedTuple):
+    """What a network says of a batch of positions.
+
+    Attributes:
+        policy_logits: float32 [B, A], unmasked: illegal actions have logits too.
+        value: float32 [B] in [-1, 1], from the view of the side to move.
+    """
+
+    policy_logits: jax.Array
+    value: jax.Array
+
+
+class ConvNetwork(nn.Module):
+    """Three 3x3 convolutions and heads with dense layers, tied to one board size.
+
+    As in https://github.com/junxiaosong/AlphaZero_Gomoku and the tutorials after it.
+    """
+
+    config: NetworkConfig
+
+    @nn.compact
+    def __call__(self, observation: jax.Array) -> NetworkOutput:
+        config, dtype = self.config, jnp.dtype(self.config.dtype)
+        batch, height, width, _ = observation.shape
+        x = observation.astype(dtype)
+        for i, channels in enumerate(config.conv_channels):
+            x = nn.relu(Conv3x3(channels, dtype, name=f"conv_{i}")(x))
+        policy = nn.relu(nn.Dense(4, dtype=dtype, name="policy_conv")(x))  # 1x1
+        policy = policy.reshape(batch, -1)
+        policy_logits = nn.Dense(height * width, dtype=dtype, name="policy_dense")(policy)
+        value = nn.relu(nn.Dense(2, dtype=dtype, name="value_conv")(x))
+        value = value.reshape(batch, -1)
+        value = nn.relu(nn.Dense(config.value_hidden, dtype=dtype, name="value_hidden")(value))
+        value = nn.Dense(1, dtype=dtype, name="value_dense")(value)[:, 0]
+        return NetworkOutput(policy_logits.astype(jnp.float32), jnp.tanh(value.astype(jnp.float32)))
+
+
+def _pool(x: jax.Array) -> jax.Array:
+    """[B, H, W, C] → [B, 2C]: mean and maximum over the board."""
+    return jnp.concatenate([x.mean((1, 2)), x.max((1, 2))], axis=-1)
+
+
+class ResidualNetwork(nn.Module):
+    """Pre-activation residual tower with global pooling; no weight depends on the board's size.
+
+    Residual branches end in a convolution that starts at zero, which takes the place of normalization
+    (Zhang et al. 2019, https://arxiv.org/abs/1901.09321). Every second block and both heads see pooled
+    features (Wu 2019, https://arxiv.org/abs/1902.10565).
+    """
+
+    config: NetworkConfig
+
+    @nn.compact
+    def __call__(self, observation: jax.Array) -> NetworkOutput:
+        config, dtype = self.config, jnp.dtype(self.config.dtype)
+        channels = config.channels
+
+        def conv(name: str, **kwargs) -> Conv3x3:
+            return Conv3x3(channels, dtype, name=name, **kwargs)
+
+        def dense(name: str, features: int = channels, **kwargs) -> nn.Dense:  # on a board, a 1x1 convolution
+            return nn.Dense(features, dtype=dtype, name=name, **kwargs)
+
+        x = conv("stem")(observation.astype(dtype))
+        for i in range(config.num_blocks):
+            y = conv(f"block_{i}_conv_0")(nn.relu(x))
+            if i % 2 == 1:
+                pooled = _pool(nn.relu(y))
+                y = y + dense(f"block_{i}_pool")(pooled)[:, None, None]
+            y = nn.relu(y)
+            x = x + conv(f"block_{i}_conv_1", kernel_init=nn.initializers.zeros)(y)
+        x = nn.relu(x)
+        pooled = _pool(x)
+        policy = dense("policy_conv")(x)
+        policy = policy + dense("policy_pool")(pooled)[:, None, None]
+        small = nn.initializers.variance_scaling(
+            0.01, "fan_in", "truncated_normal"
+        )  # a nearly flat first policy
+        policy_logits = dense("policy_out", 1, use_bias=False, kernel_init=small)(nn.relu(policy))
+        value = nn.relu(dense("value_hidden", config.value_hidden)(pooled))
+        value = dense("value_dense", 1, kernel_init=small)(value)[:, 0]
+        return NetworkOutput(
+            policy_logits.reshape(observation.shape[0], -1).astype(jnp.float32),
+            jnp.tanh(value.astype(jnp.float32)),
+        )
+
+
+def _module(config: NetworkConfig) -> nn.Module:
+    return ConvNetwork(config) if config.kind == "conv" else ResidualNetwork(config)
+
+
+def init_network(config: NetworkConfig, game: Gomoku, key: jax.Array) -> Params:
+    """Fresh parameters, a pytree of float32 arrays. Consumes `key`."""
+    observation = jnp.zeros((1, *game.shape, NUM_PLANES[config.planes]), jnp.float32)
+    return _module(config).init(key, observation)["params"]
+
+
+def apply_network(config: NetworkConfig, params: Params, observation: jax.Array) -> NetworkOutput:
+    """Runs the network on a batch.
+
+    Args:
+        config: must be the one the parameters were made with.
+        params: from `init_network`.
+        observation: float32 [B, H, W, C], from `encode.observe`. The `resnet` takes any H and W, whatever
+            board its parameters were made on.
+
+    Returns:
+        NetworkOutput(policy_logits float32 [B, A], value float32 [B]).
+    """
+    output = _module(config).apply({"params": params}, observation)
+    assert isinstance(output, NetworkOutput)
+    return output
+
+
+def num_parameters(params: Params) -> int:
+    """How many numbers the parameters hold."""
+    return sum(leaf.size for leaf in jax.tree.leaves(params))

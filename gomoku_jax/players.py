@@ -1,0 +1,76 @@
+"""Who can play a move. A player is a pure function `(key, states [B]) -> actions int32 [B]`.
+
+Players are jittable and take any batch. In a finished game they give an action of no meaning.
+"""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+
+from gomoku_jax.config import NetworkConfig, SearchConfig
+from gomoku_jax.encode import legal_action_masks
+from gomoku_jax.game import Gomoku, State
+from gomoku_jax.network import Params
+from gomoku_jax.search import mask_logits, network_evaluator, pure_mcts, search
+
+Player = Callable[[jax.Array, State], jax.Array]
+
+
+def random_player(game: Gomoku) -> Player:
+    """Uniformly random legal moves."""
+
+    def play(key: jax.Array, states: State) -> jax.Array:
+        keys = jax.random.split(key, states.to_play.shape[0])
+        return jax.vmap(game.random_action)(keys, states)
+
+    return play
+
+
+def tactical_player(game: Gomoku) -> Player:
+    """Looks one ply ahead: wins if it can, else blocks a win of the opponent's, else plays at random."""
+
+    def play_one(key: jax.Array, state: State) -> jax.Array:
+        wins = game.winning_actions(state, state.to_play)
+        blocks = game.winning_actions(state, -state.to_play)
+        legal = game.legal_action_mask(state)
+        candidates = jnp.where(wins.any(), wins, jnp.where(blocks.any(), blocks, legal))
+        logits = mask_logits(jnp.zeros(game.num_actions), candidates)
+        return jax.random.categorical(key, logits).astype(jnp.int32)
+
+    def play(key: jax.Array, states: State) -> jax.Array:
+        return jax.vmap(play_one)(jax.random.split(key, states.to_play.shape[0]), states)
+
+    return play
+
+
+def mcts_player(game: Gomoku, num_playouts: int, c_puct: float = 5.0) -> Player:
+    """Pure MCTS with random playouts, `num_playouts` a move, playing the most visited move."""
+    if num_playouts < 1:
+        raise ValueError(f"num_playouts = {num_playouts}: at least 1")
+
+    def play(key: jax.Array, states: State) -> jax.Array:
+        return pure_mcts(game, key, states, num_playouts, c_puct).action
+
+    return play
+
+
+def policy_player(game: Gomoku, net_config: NetworkConfig, params: Params) -> Player:
+    """The network's likeliest legal move, without search."""
+    evaluate = network_evaluator(game, net_config)
+
+    def play(key: jax.Array, states: State) -> jax.Array:
+        del key
+        logits = evaluate(params, states).policy_logits
+        return jnp.argmax(mask_logits(logits, legal_action_masks(game, states)), axis=-1).astype(jnp.int32)
+
+    return play
+
+
+def search_player(game: Gomoku, net_config: NetworkConfig, params: Params, config: SearchConfig) -> Player:
+    """Network and search; `config.greedy()` plays its best move."""
+
+    def play(key: jax.Array, states: State) -> jax.Array:
+        return search(game, net_config, params, key, states, config).action
+
+    return play

@@ -1,0 +1,40 @@
+"""What every search takes and gives."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+from gomoku_jax.game import State
+from gomoku_jax.network import NetworkOutput
+
+# (params, states [B]) -> NetworkOutput: priors and values of a batch of positions.
+Evaluator = Callable[[Any, State], NetworkOutput]
+
+MASKED_LOGIT = float(jnp.finfo(jnp.float32).min)  # finite: -inf turns into NaN where all actions are illegal
+
+
+@struct.dataclass
+class SearchOutput:
+    """The result of a batched search; values are from the view of the side to move at the root.
+
+    Attributes:
+        action: int32 [B], the move to play.
+        action_weights: float32 [B, A], the policy target; sums to 1, illegal actions have 0.
+        visit_counts: int32 [B, A], visits of the root's actions.
+        q_values: float32 [B, A], mean values of the root's actions, 0 where unvisited.
+        root_value: float32 [B], mean value of the root.
+    """
+
+    action: jax.Array
+    action_weights: jax.Array
+    visit_counts: jax.Array
+    q_values: jax.Array
+    root_value: jax.Array
+
+
+def mask_logits(logits: jax.Array, legal: jax.Array) -> jax.Array:
+    """Logits [..., A] with a finite minimum for illegal actions."""
+    return jnp.where(legal, logits, MASKED_LOGIT)

@@ -1,0 +1,248 @@
+"""Self-play: B games in one `lax.scan`, restarted as they end, kept across iterations.
+
+Every position of every finished game is given out exactly once, in the iteration in which its game ends,
+with the outcome from its own side's view. Positions of running games wait in the state. A game has at most
+A moves, so a window over the last A steps and the new ones holds every running game from its start.
+"""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+from gomoku_jax.config import SearchConfig, SelfplayConfig
+from gomoku_jax.encode import legal_action_masks
+from gomoku_jax.game import Gomoku, State, random_opening
+from gomoku_jax.network import Params
+from gomoku_jax.search import Evaluator, SearchOutput, draw_action, mask_logits, search_with
+
+
+@struct.dataclass
+class Moves:
+    """What is remembered of each move until its game ends; leading axes [time, B]."""
+
+    board: jax.Array  # int8 [..., H, W], before the move
+    to_play: jax.Array  # int8 [...]
+    last_action: jax.Array  # int32 [...], before the move
+    policy_target: jax.Array  # float32 [..., A]
+    policy_weight: jax.Array  # float32 [...], 0 where the search was too short for a target
+    search_value: jax.Array  # float32 [...], the root's value
+    played: jax.Array  # bool [...], False before the first move of a run
+    terminated: jax.Array  # bool [...], after the move
+    winner: jax.Array  # int8 [...], after the move
+
+
+@struct.dataclass
+class Positions:
+    """Training positions, what the replay buffer keeps; leading axis [M].
+
+    Attributes:
+        board: int8 [M, H, W].
+        to_play: int8 [M].
+        last_action: int32 [M].
+        policy_target: float32 [M, A].
+        policy_weight: float32 [M], weight of the policy loss.
+        value_target: float32 [M] in [-1, 1], from the view of the side to move.
+    """
+
+    board: jax.Array
+    to_play: jax.Array
+    last_action: jax.Array
+    policy_target: jax.Array
+    policy_weight: jax.Array
+    value_target: jax.Array
+
+
+@struct.dataclass
+class SelfplayState:
+    """The running games, [B, ...], and their moves so far, [A, B, ...] in order of time."""
+
+    states: State
+    pending: Moves
+
+
+@struct.dataclass
+class SelfplayStats:
+    """Counts over one iteration, int32 [] each unless said otherwise."""
+
+    games: jax.Array  # finished
+    black_wins: jax.Array
+    white_wins: jax.Array
+    draws: jax.Array
+    game_length: jax.Array  # sum over the finished games of stones on the board
+    positions: jax.Array  # given out
+    target_entropy: jax.Array  # float32 [], mean entropy of the policy targets, nats
+
+
+def _openings(game: Gomoku, config: SelfplayConfig, key: jax.Array) -> State:
+    """B fresh games after 0 to `opening_stones` random stones."""
+    count_key, stones_key = jax.random.split(key)
+    most = config.opening_stones
+    counts = jax.random.randint(count_key, (config.num_games,), 0, most + 1, jnp.int32)
+    keys = jax.random.split(stones_key, config.num_games)
+    return jax.vmap(lambda k, n: random_opening(game, k, n, most))(keys, counts)
+
+
+def init_selfplay(game: Gomoku, config: SelfplayConfig, key: jax.Array) -> SelfplayState:
+    """Fresh games. Consumes `key`."""
+    steps, batch = game.num_actions, config.num_games
+    pending = Moves(
+        board=jnp.zeros((steps, batch, *game.shape), jnp.int8),
+        to_play=jnp.ones((steps, batch), jnp.int8),
+        last_action=jnp.full((steps, batch), -1, jnp.int32),
+        policy_target=jnp.zeros((steps, batch, game.num_actions), jnp.float32),
+        policy_weight=jnp.zeros((steps, batch), jnp.float32),
+        search_value=jnp.zeros((steps, batch), jnp.float32),
+        played=jnp.zeros((steps, batch), bool),
+        terminated=jnp.zeros((steps, batch), bool),
+        winner=jnp.zeros((steps, batch), jnp.int8),
+    )
+    return SelfplayState(states=_openings(game, config, key), pending=pending)
+
+
+def run_selfplay(
+    game: Gomoku,
+    evaluate: Evaluator,
+    config: SelfplayConfig,
+    search_config: SearchConfig,
+    params: Params,
+    selfplay: SelfplayState,
+    key: jax.Array,
+) -> tuple[SelfplayState, Positions, jax.Array, SelfplayStats]:
+    """Plays T moves in each of B games. Pure and jittable; consumes `key`.
+
+    Returns:
+        The games as they stand; `Positions` of M = (A + T) * B rows in order of time; bool [M], which rows
+        are positions of games that ended in this call; counts.
+    """
+
+    def move(states: State, key: jax.Array) -> tuple[State, Moves]:
+        kind_key, search_key, draw_key, opening_key = jax.random.split(key, 4)
+        output, is_full = _search(game, evaluate, config, search_config, params, states, kind_key, search_key)
+        action = _draw(game, evaluate, config, params, states, output, draw_key)
+        after = jax.vmap(game.step)(states, action)
+        moves = Moves(
+            board=states.board,
+            to_play=states.to_play,
+            last_action=states.last_action,
+            policy_target=output.action_weights,
+            policy_weight=jnp.full(config.num_games, is_full, jnp.float32),
+            search_value=output.root_value,
+            played=jnp.ones(config.num_games, bool),
+            terminated=after.terminated,
+            winner=after.winner,
+        )
+        return _restart(after, _openings(game, config, opening_key)), moves
+
+    states, moves = jax.lax.scan(move, selfplay.states, jax.random.split(key, config.moves_per_iteration))
+    window = jax.tree.map(lambda old, new: jnp.concatenate([old, new]), selfplay.pending, moves)
+    positions, is_new = finished_positions(window, config.moves_per_iteration, config.search_value_fraction)
+    pending = jax.tree.map(lambda x: x[config.moves_per_iteration :], window)
+    return SelfplayState(states=states, pending=pending), positions, is_new, _stats(moves, is_new)
+
+
+def _search(
+    game, evaluate, config: SelfplayConfig, search_config: SearchConfig, params, states, kind_key, search_key
+) -> tuple[SearchOutput, jax.Array]:
+    """A full search, or for some moves a fast one (Wu 2019, https://arxiv.org/abs/1902.10565).
+
+    The coin is thrown once for all games: games run through a batch in lockstep, so a coin for each would
+    save nothing, and `lax.cond` on one coin runs one branch only.
+    """
+    if config.full_search_fraction == 1.0:
+        return search_with(game, evaluate, params, search_key, states, search_config), jnp.bool_(True)
+    fast = dataclasses.replace(
+        search_config,
+        num_simulations=config.fast_simulations,
+        dirichlet_fraction=0.0,
+    )
+    is_full = jax.random.bernoulli(kind_key, config.full_search_fraction)
+    output = jax.lax.cond(
+        is_full,
+        lambda: search_with(game, evaluate, params, search_key, states, search_config),
+        lambda: search_with(game, evaluate, params, search_key, states, fast),
+    )
+    return output, is_full
+
+
+def _draw(game, evaluate, config: SelfplayConfig, params, states, output: SearchOutput, key) -> jax.Array:
+    """int32 [B], the moves to play."""
+    if config.draw == "search":
+        return output.action
+    if config.draw == "visits":
+        weights = output.visit_counts
+    elif config.draw == "prior":
+        logits = evaluate(params, states).policy_logits
+        weights = jax.nn.softmax(mask_logits(logits, legal_action_masks(game, states)), axis=-1)
+    else:
+        weights = output.action_weights
+    early = states.move_count < config.temperature_moves
+    return draw_action(key, weights, jnp.where(early, config.temperature, 0.0))
+
+
+def _restart(states: State, fresh: State) -> State:
+    """Fresh games in place of the finished ones."""
+
+    def pick(old, new):
+        done = states.terminated.reshape(-1, *(1,) * (old.ndim - 1))
+        return jnp.where(done, new, old)
+
+    return jax.tree.map(pick, states, fresh)
+
+
+def finished_positions(
+    window: Moves, num_new: int, search_value_fraction: float = 0.0
+) -> tuple[Positions, jax.Array]:
+    """The positions of games that end in the last `num_new` steps of a window.
+
+    Args:
+        window: moves [steps, B, ...] in order of time.
+        num_new: how many steps at the end are new; games that ended before were given out before.
+        search_value_fraction: share of the search's value in the value target, beside the outcome.
+
+    Returns:
+        Positions [steps * B, ...], and bool [steps * B]: which rows to take.
+    """
+    steps, batch = window.to_play.shape
+
+    def backward(carry, step):
+        outcome, known = carry
+        played, terminated, winner, is_new = step
+        outcome = jnp.where(terminated, winner, outcome)
+        known = jnp.where(terminated, is_new, known)
+        return (outcome, known), (outcome, known & played)
+
+    start = jnp.zeros(batch, jnp.int8), jnp.zeros(batch, bool)
+    is_new = jnp.arange(steps) >= steps - num_new
+    _, (outcome, known) = jax.lax.scan(
+        backward, start, (window.played, window.terminated, window.winner, is_new), reverse=True
+    )
+    result = (outcome * window.to_play).astype(jnp.float32)
+    value_target = (1 - search_value_fraction) * result + search_value_fraction * window.search_value
+    positions = Positions(
+        board=window.board,
+        to_play=window.to_play,
+        last_action=window.last_action,
+        policy_target=window.policy_target,
+        policy_weight=window.policy_weight,
+        value_target=value_target.astype(jnp.float32),
+    )
+    return jax.tree.map(lambda x: x.reshape(steps * batch, *x.shape[2:]), positions), known.reshape(-1)
+
+
+def _stats(moves: Moves, is_new: jax.Array) -> SelfplayStats:
+    ended = moves.terminated
+    stones = (moves.board != 0).sum((-2, -1), dtype=jnp.int32) + 1
+    probabilities = moves.policy_target
+    entropy = -(probabilities * jnp.log(jnp.maximum(probabilities, 1e-12))).sum(-1)
+    weight = moves.policy_weight
+    return SelfplayStats(
+        games=ended.sum(dtype=jnp.int32),
+        black_wins=(ended & (moves.winner == 1)).sum(dtype=jnp.int32),
+        white_wins=(ended & (moves.winner == -1)).sum(dtype=jnp.int32),
+        draws=(ended & (moves.winner == 0)).sum(dtype=jnp.int32),
+        game_length=jnp.where(ended, stones, 0).sum(dtype=jnp.int32),
+        positions=is_new.sum(dtype=jnp.int32),
+        target_entropy=(entropy * weight).sum() / jnp.maximum(weight.sum(), 1.0),
+    )

@@ -1,0 +1,405 @@
+"""The training loop: self-play → replay → learn → evaluate → checkpoint. No maths of its own."""
+
+import contextlib
+import dataclasses
+import functools
+import pathlib
+import signal
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gomoku_jax import learn, replay
+from gomoku_jax.agent import AGENT_FOLDER, save_agent
+from gomoku_jax.arena import MatchGames, MatchResult, match_result, play_games
+from gomoku_jax.checkpoint import (
+    CHECKPOINT_FOLDER,
+    CONFIG_FILE,
+    CheckpointError,
+    TrainingState,
+    init_training_state,
+    restore_checkpoint,
+    save_checkpoint,
+    total_updates,
+    write_config,
+)
+from gomoku_jax.config import TrainConfig
+from gomoku_jax.encode import legal_action_masks, observe, states_from_positions
+from gomoku_jax.game import Gomoku, to_sgf
+from gomoku_jax.metrics import ConsoleDisplay, MetricsWriter
+from gomoku_jax.network import apply_network
+from gomoku_jax.players import mcts_player, policy_player, search_player
+from gomoku_jax.search import network_evaluator
+from gomoku_jax.selfplay import Positions, run_selfplay
+from gomoku_jax.symmetry import random_symmetries
+
+GAMES_FOLDER = "games"
+_WARN_EVERY = 20  # iterations: a warning each iteration would bury the rest
+
+
+class RunExistsError(Exception):
+    """The folder holds a run already, and resuming was not asked for."""
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainResult:
+    """What `train` gives back.
+
+    Attributes:
+        workdir: the run folder, which `load_agent` takes.
+        state: after the last iteration.
+        finished: False when the run was stopped before its last iteration.
+        metrics: the last row of metrics.
+        evaluation: the last evaluation's row; empty before the first.
+    """
+
+    workdir: pathlib.Path
+    state: TrainingState
+    finished: bool
+    metrics: dict[str, Any]
+    evaluation: dict[str, Any]
+
+
+def make_batch(game: Gomoku, config: TrainConfig, positions: Positions) -> learn.Batch:
+    """Stored positions [B, ...] → what the loss takes: planes and legal moves are made here."""
+    states = states_from_positions(positions.board, positions.to_play, positions.last_action)
+    return learn.Batch(
+        observation=observe(game, states, config.network.planes),
+        legal=legal_action_masks(game, states),
+        policy_target=positions.policy_target,
+        policy_weight=positions.policy_weight,
+        value_target=positions.value_target,
+    )
+
+
+def transform_positions(key: jax.Array, positions: Positions) -> Positions:
+    """Every position under a random symmetry of the board. Consumes `key`."""
+    board, last_action, policy_target = random_symmetries(
+        key, positions.board, positions.last_action, positions.policy_target
+    )
+    return positions.replace(board=board, last_action=last_action, policy_target=policy_target)
+
+
+@dataclasses.dataclass(frozen=True)
+class Programs:
+    """A run's jitted programs. `iterate` donates the learner, the replay and the games."""
+
+    selfplay: Callable[..., Any]  # (params, selfplay, replay, key) -> (selfplay, replay, stats)
+    update: Callable[..., Any]  # (learner, replay, key) -> (learner, metrics)
+    evaluate: Callable[[int], Callable[..., MatchGames]]  # num_playouts -> (params, key) -> games
+
+
+def make_programs(config: TrainConfig) -> Programs:
+    """Builds the programs of a config; each compiles once, whatever the iteration brings."""
+    game = Gomoku.from_config(config.game)
+    evaluator = network_evaluator(game, config.network)
+    apply_fn = functools.partial(apply_network, config.network)
+    optimizer = learn.make_optimizer(config.learn, total_updates(config))
+
+    @functools.partial(jax.jit, donate_argnums=(1, 2))
+    def selfplay_program(params, selfplay, buffer, key):
+        selfplay, positions, is_new, stats = run_selfplay(
+            game, evaluator, config.selfplay, config.search, params, selfplay, key
+        )
+        return selfplay, replay.add(buffer, positions, is_new), stats
+
+    @functools.partial(jax.jit, donate_argnums=0)
+    def update_program(learner, buffer, key):
+        def draw_batch(key):
+            transform = transform_positions if config.replay.symmetries else None
+            return make_batch(game, config, replay.sample(buffer, key, config.learn.batch_size, transform))
+
+        return learn.run_updates(
+            learner, draw_batch, key, apply_fn=apply_fn, optimizer=optimizer, config=config.learn
+        )
+
+    @functools.cache
+    def evaluate_program(num_playouts: int):
+        @jax.jit
+        def evaluate(params, key):
+            if config.evaluation.num_simulations == 0:
+                agent = policy_player(game, config.network, params)
+            else:
+                greedy = config.search.greedy(config.evaluation.num_simulations)
+                agent = search_player(game, config.network, params, greedy)
+            opponent = mcts_player(game, num_playouts)
+            num_pairs = -(-config.evaluation.num_games // 2)
+            return play_games(agent, opponent, game, key, num_pairs, config.evaluation.opening_stones)
+
+        return evaluate
+
+    return Programs(selfplay_program, update_program, evaluate_program)
+
+
+def playing_params(config: TrainConfig, state: TrainingState) -> Any:
+    """The parameters that play: the averaged ones where an average is kept."""
+    return state.learner.ema_params if config.learn.ema_decay > 0 else state.learner.params
+
+
+def run_iteration(
+    config: TrainConfig, programs: Programs, state: TrainingState
+) -> tuple[TrainingState, dict[str, float]]:
+    """Self-play and learning once. The arrays of the given state are donated: use the returned one."""
+    started = time.monotonic()
+    key, selfplay_key, update_key = jax.random.split(state.key, 3)
+    games, buffer, stats = programs.selfplay(
+        playing_params(config, state), state.selfplay, state.replay, selfplay_key
+    )
+    stats = jax.device_get(stats)
+    selfplay_seconds = time.monotonic() - started
+    learner, losses = state.learner, {}
+    if bool(replay.can_sample(buffer, config.replay.min_size)):
+        learner, losses = programs.update(learner, buffer, update_key)
+        losses = jax.device_get(losses)
+    seconds = time.monotonic() - started
+    progress = state.progress.replace(
+        iteration=state.progress.iteration + 1,
+        games=state.progress.games + np.int64(stats.games),
+        positions=state.progress.positions + np.int64(stats.positions),
+        seconds=state.progress.seconds + seconds,
+    )
+    state = TrainingState(learner=learner, replay=buffer, selfplay=games, key=key, progress=progress)
+    metrics = {f"learn/{name}": float(value) for name, value in losses.items()}
+    metrics |= {
+        "selfplay/games": int(stats.games),
+        "selfplay/positions": int(stats.positions),
+        "selfplay/target_entropy": float(stats.target_entropy),
+        "time/selfplay_seconds": selfplay_seconds,
+        "time/learn_seconds": seconds - selfplay_seconds,
+        "time/games_per_second": float(stats.games) / seconds,
+        "time/moves_per_second": config.selfplay.num_games * config.selfplay.moves_per_iteration / seconds,
+    }
+    if stats.games > 0:
+        metrics |= {
+            "selfplay/game_length": float(stats.game_length / stats.games),
+            "selfplay/black_wins": float(stats.black_wins / stats.games),
+            "selfplay/white_wins": float(stats.white_wins / stats.games),
+            "selfplay/draws": float(stats.draws / stats.games),
+            "selfplay/distinct_positions": distinct_share(buffer),
+        }
+    return state, metrics
+
+
+@jax.jit
+def _distinct_share(boards: jax.Array, size: jax.Array) -> jax.Array:
+    """Share of different boards among the first `size` of [M, H, W], by a 32-bit hash."""
+    flat = boards.reshape(len(boards), -1)
+    weights = jax.random.bits(jax.random.key(0), flat.shape[1:], jnp.uint32)
+    hashes = (flat.astype(jnp.uint32) * weights).sum(-1, dtype=jnp.uint32)
+    hashes = jnp.sort(jnp.where(jnp.arange(len(flat)) < size, hashes, jnp.uint32(0xFFFFFFFF)))
+    changes = (hashes[1:] != hashes[:-1]) & (jnp.arange(1, len(flat)) < size)
+    return (1 + changes.sum()) / jnp.maximum(size, 1)
+
+
+def distinct_share(buffer: replay.ReplayState) -> float:
+    """How many of a sample of the buffer's positions are different boards: low when games repeat."""
+    rows = min(4096, buffer.items.board.shape[0])
+    return float(_distinct_share(buffer.items.board[:rows], jnp.minimum(buffer.size, rows)))
+
+
+def run_evaluation(
+    config: TrainConfig, programs: Programs, state: TrainingState, workdir: pathlib.Path
+) -> tuple[TrainingState, dict[str, Any], MatchResult]:
+    """A match against pure MCTS; keeps the best agent, raises the playouts after a clean sweep."""
+    started = time.monotonic()
+    key, match_key = jax.random.split(state.key)
+    progress = state.progress
+    num_playouts = int(progress.num_playouts)
+    params = playing_params(config, state)
+    games = jax.device_get(programs.evaluate(num_playouts)(params, match_key))
+    result = match_result(games, config.evaluation.num_games)
+    iteration = int(progress.iteration)
+    # At equal scores the later agent is the better guess.
+    is_best = result.score >= float(progress.best_score)
+    low, high = result.interval
+    metrics: dict[str, Any] = {
+        "evaluation/num_playouts": num_playouts,
+        "evaluation/wins": result.wins,
+        "evaluation/draws": result.draws,
+        "evaluation/losses": result.losses,
+        "evaluation/score": result.score,
+        "evaluation/score_low": low,
+        "evaluation/score_high": high,
+        "evaluation/wins_as_black": result.as_black[0],
+        "evaluation/wins_as_white": result.as_white[0],
+        "evaluation/distinct_games": result.distinct_games,
+        "evaluation/is_best": int(is_best),
+    }
+    if is_best:
+        info = {"iteration": iteration, "games": int(progress.games), "positions": int(progress.positions)}
+        info |= {"evaluation": {name.split("/")[1]: value for name, value in metrics.items()}}
+        info |= {"seconds": round(float(progress.seconds)), "seed": config.seed}
+        save_agent(workdir / AGENT_FOLDER / "best", config.game, config.network, config.search, params, info)
+        progress = progress.replace(
+            best_score=np.asarray(result.score), best_iteration=np.asarray(iteration, np.int64)
+        )
+    if result.wins == result.num_games and num_playouts < config.evaluation.max_playouts:
+        playouts = min(num_playouts + config.evaluation.playouts_step, config.evaluation.max_playouts)
+        progress = progress.replace(
+            num_playouts=np.asarray(playouts, np.int64), best_score=np.asarray(-1.0, np.float64)
+        )
+    _save_games(config, workdir, iteration, num_playouts, result)
+    seconds = time.monotonic() - started
+    progress = progress.replace(seconds=progress.seconds + seconds)
+    metrics["time/evaluation_seconds"] = seconds
+    return state.replace(key=key, progress=progress), metrics, result
+
+
+def _save_games(
+    config: TrainConfig, workdir: pathlib.Path, iteration: int, num_playouts: int, result: MatchResult
+) -> None:
+    game = Gomoku.from_config(config.game)
+    names = f"iteration {iteration}", f"pure MCTS {num_playouts}"
+    for i in range(min(config.evaluation.saved_games, result.num_games)):
+        black, white = names if result.a_is_black[i] else names[::-1]
+        sgf = to_sgf(
+            game,
+            result.games[i],
+            black=black,
+            white=white,
+            result={1: "B+", -1: "W+", 0: "0"}[result.winners[i]],
+            num_setup=result.opening_stones[i],
+        )
+        (workdir / GAMES_FOLDER / f"iteration_{iteration:06d}_game_{i}.sgf").write_text(sgf)
+
+
+@contextlib.contextmanager
+def _stop_signals() -> Iterator[Callable[[], bool]]:
+    """Ctrl-C and SIGTERM ask to stop after the iteration; a second Ctrl-C stops at once."""
+    asked = False
+
+    def ask(number, frame):
+        nonlocal asked
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+
+    try:
+        old = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    except ValueError:  # not the main thread, where no handler can be set
+        old = {}
+    try:
+        yield lambda: asked
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)
+
+
+def check_workdir(config: TrainConfig, workdir: str | pathlib.Path, resume: bool) -> None:
+    """Raises RunExistsError or CheckpointError where a run in this folder may not start or go on."""
+    workdir = pathlib.Path(workdir)
+    if workdir.exists() and not workdir.is_dir():
+        raise RunExistsError(f"{workdir} is a file; a run needs a folder")
+    holds_run = (workdir / CONFIG_FILE).exists() or (workdir / CHECKPOINT_FOLDER).exists()
+    if holds_run and not resume:
+        raise RunExistsError(f"{workdir} holds a run already: resume it, or choose another folder")
+    if resume and not holds_run:
+        raise CheckpointError(f"nothing to resume: {workdir} holds no run")
+
+
+def train(
+    config: TrainConfig, workdir: str | pathlib.Path, resume: bool = False, quiet: bool = False
+) -> TrainResult:
+    """Trains an agent, or goes on training it.
+
+    Args:
+        config: the whole run; `config.iterations` is its total, also of a resumed run.
+        workdir: the run folder: `config.json`, `metrics.jsonl`, `tensorboard/`, `checkpoints/`, `agents/`,
+            `games/`. Nothing in it is ever deleted but the oldest checkpoints.
+        resume: go on from the newest checkpoint that reads.
+        quiet: print nothing.
+
+    Raises:
+        RunExistsError: the folder holds a run and `resume` is False.
+        CheckpointError: nothing to resume, or a run of another board, rule or network.
+    """
+    workdir = pathlib.Path(workdir)
+    check_workdir(config, workdir, resume)
+    messages: list[str] = []
+    if resume:
+        saved, state, messages = restore_checkpoint(workdir, config)
+        if saved.selfplay.num_games != config.selfplay.num_games:
+            raise CheckpointError("selfplay.num_games cannot change in a run")
+        messages.append(f"resumed at iteration {int(state.progress.iteration)}")
+    else:
+        state = init_training_state(config)
+    for folder in (workdir, workdir / GAMES_FOLDER):
+        folder.mkdir(parents=True, exist_ok=True)
+    write_config(workdir, config)
+    programs = make_programs(config)
+    row: dict[str, Any] = {}
+    evaluation: dict[str, Any] = {}
+    done = int(state.progress.iteration)
+    writer = MetricsWriter(workdir, resume_at=done)
+    display = ConsoleDisplay(config.iterations, done, quiet=quiet)
+    saved_at = done if resume else -1
+    started, started_at = time.monotonic(), done
+    with _stop_signals() as stop_asked, display, contextlib.closing(writer):
+        for message in messages:
+            display.message(message)
+        while int(state.progress.iteration) < config.iterations and not stop_asked():
+            state, row = run_iteration(config, programs, state)
+            iteration = int(state.progress.iteration)
+            last = iteration == config.iterations
+            every = config.evaluation.every
+            if every > 0 and (iteration % every == 0 or last):
+                state, evaluation, result = run_evaluation(config, programs, state, workdir)
+                playouts = evaluation["evaluation/num_playouts"]
+                display.message(f"iteration {iteration}: against pure MCTS {playouts}: {result}")
+                row |= evaluation
+            row["time/seconds"] = float(state.progress.seconds)
+            writer.write(iteration, row)
+            left = (time.monotonic() - started) / (iteration - started_at) * (config.iterations - iteration)
+            display.update(iteration, _describe(row, state, left))
+            for warning in collapse_warnings(row) if iteration % _WARN_EVERY == 0 else ():
+                display.message(f"warning: {warning}")
+            if iteration % config.checkpoint_every == 0 or last or stop_asked():
+                _save(config, workdir, state)
+                saved_at = iteration
+        iteration = int(state.progress.iteration)
+        if saved_at != iteration:
+            _save(config, workdir, state)
+        finished = iteration >= config.iterations
+        if not finished:
+            display.message(
+                f"stopped at iteration {iteration}; checkpoint saved, --resume goes on from there"
+            )
+    return TrainResult(workdir, state, finished, row, evaluation)
+
+
+def _save(config: TrainConfig, workdir: pathlib.Path, state: TrainingState) -> None:
+    save_checkpoint(workdir, config, state)
+    info = {"iteration": int(state.progress.iteration), "seed": config.seed}
+    params = playing_params(config, state)
+    save_agent(workdir / AGENT_FOLDER / "latest", config.game, config.network, config.search, params, info)
+
+
+def _describe(row: dict[str, Any], state: TrainingState, seconds_left: float) -> str:
+    parts = [f"{row['time/games_per_second']:.0f} games/s", f"{row['time/moves_per_second']:.0f} positions/s"]
+    if "learn/loss" in row:
+        parts.append(f"policy {row['learn/policy_loss']:.3f} value {row['learn/value_loss']:.3f}")
+        parts.append(f"explained {row['learn/explained_variance']:.2f}")
+    if "selfplay/game_length" in row:
+        parts.append(f"length {row['selfplay/game_length']:.1f}")
+    minutes, seconds = divmod(round(seconds_left), 60)
+    parts.append(f"{int(state.progress.games)} games, {minutes}:{seconds:02d} left")
+    return ", ".join(parts)
+
+
+def collapse_warnings(row: dict[str, Any]) -> list[str]:
+    """Signs of collapse in one row of metrics, which a loss curve does not show."""
+    warnings = []
+    if row.get("learn/explained_variance", 1.0) < 0.01 and row.get("selfplay/games", 0) > 0:
+        warnings.append(
+            f"the value explains nothing: explained variance {row['learn/explained_variance']:.3f}"
+        )
+    if row.get("learn/entropy", 1.0) < 0.02:
+        warnings.append(f"the policy has collapsed to one move: entropy {row['learn/entropy']:.3f} nats")
+    if row.get("selfplay/distinct_positions", 1.0) < 0.2:
+        share = row["selfplay/distinct_positions"]
+        warnings.append(f"games repeat: only {share:.0%} of the positions in the buffer are different")
+    return warnings
