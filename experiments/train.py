@@ -74,10 +74,9 @@ def main(argv: list[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     seconds = float(result.state.progress.seconds)
-    print(
-        f"{'Trained' if result.finished else 'Stopped'} after {int(result.state.progress.iteration)} iterations, "
-        f"{int(result.state.progress.games)} games, {seconds / 60:.1f} minutes."
-    )
+    done = "Trained" if result.finished else "Stopped"
+    iteration, games = int(result.state.progress.iteration), int(result.state.progress.games)
+    print(f"{done} after {iteration} iterations, {games} games, {seconds / 60:.1f} minutes.")
     print(f"Run folder:  {workdir} (config.json, metrics.jsonl, tensorboard/, checkpoints/, agents/, games/)")
     print(f"Evaluate:    python experiments/evaluate.py {workdir} mcts:1000 --games 100 --simulations 100")
     print(f"Plot:        python experiments/plot.py {workdir}")

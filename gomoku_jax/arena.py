@@ -15,8 +15,7 @@ from gomoku_jax.game import Gomoku, State, random_opening
 Player = Callable[[jax.Array, State], jax.Array]  # (key, states [B]) -> actions int32 [B]
 
 
-@struct.dataclass
-class MatchGames:
+class MatchGames(struct.PyTreeNode):
     """Finished games of a match; G pairs, each pair on one opening. Row 0 of axis 0: a moves first.
 
     Attributes:
@@ -35,7 +34,7 @@ class MatchGames:
 def play_games(
     a: Player, b: Player, game: Gomoku, key: jax.Array, num_pairs: int, opening_stones: int
 ) -> MatchGames:
-    """Plays 2G games to their end. Pure and jittable; consumes `key`.
+    """Plays 2G games to their end; an illegal move loses. Pure and jittable; consumes `key`.
 
     In half of the games `a` moves first, in the others `b`, so at every move each player has exactly one
     half to answer and neither works in vain.
@@ -66,35 +65,34 @@ def play_games(
         a_moves, b_moves = a(keys[0], a_states), b(keys[1], b_states)
         moves = jnp.where(a_row == 0, jnp.stack([a_moves, b_moves]), jnp.stack([b_moves, a_moves]))
         after = jax.vmap(jax.vmap(game.step))(states, moves)
+        # Who makes an illegal move loses: turns are counted, so the other would play its stones after it.
+        illegal = ~states.terminated & (after.move_count == states.move_count)
+        after = after.replace(
+            terminated=after.terminated | illegal, winner=jnp.where(illegal, -states.to_play, after.winner)
+        )
         # A move that changed nothing (the game is over) is recorded past the end, that is nowhere.
         place = jnp.where(after.move_count > states.move_count, states.move_count, game.num_actions)
         record = jax.vmap(jax.vmap(lambda row, i, move: row.at[i].set(move, mode="drop")))
         return after, record(actions, place, moves), number + 1
 
     def running(carry):
-        # An illegal move changes nothing: the number bounds the loop even for a faulty player.
-        return ~carry[0].terminated.all() & (carry[2] < game.num_actions)
+        return ~carry[0].terminated.all()
 
     carry = jax.tree.map(double, start), double(actions), jnp.int32(0)
     states, actions, _ = jax.lax.while_loop(running, play, carry)
     a_color = jnp.stack([start.to_play, -start.to_play])
-    # Who leaves a game unfinished has made an illegal move, and loses.
-    winner = jnp.where(states.terminated, states.winner, -states.to_play)
-    return MatchGames(winner=winner, a_color=a_color, actions=actions, opening_stones=stones)
+    return MatchGames(winner=states.winner, a_color=a_color, actions=actions, opening_stones=stones)
 
 
 def _recorded_opening(game: Gomoku, key: jax.Array, num_stones: int) -> tuple[State, jax.Array]:
-    """A random opening and its moves in an order that leads to it, int32 [A], -1 after the last."""
+    """A random opening and its moves, int32 [A], -1 after the last."""
     state = random_opening(game, key, jnp.int32(num_stones), num_stones)
-    flat = state.board.reshape(-1)
-    points = jnp.arange(game.num_actions, dtype=jnp.int32)
-    # Black's i-th stone is move 2i, white's move 2i + 1; `last_action` is the last of its colour.
-    order = jnp.where(points == state.last_action, game.num_actions, points)
-    actions = jnp.full(game.num_actions, -1, jnp.int32)
-    for color, offset in ((1, 0), (-1, 1)):
-        rank = (order[None, :] < order[:, None]) & (flat == color)[None, :]
-        place = jnp.where(flat == color, 2 * rank.sum(-1, dtype=jnp.int32) + offset, game.num_actions)
-        actions = actions.at[place].set(points, mode="drop")
+    # The moves in the order they were made: under "exact" another order could win on the way to the same
+    # stones. With the same key, an opening of fewer stones is the beginning of a longer one.
+    counts = jnp.arange(1, num_stones + 1, dtype=jnp.int32)
+    shorter = jax.vmap(lambda count: random_opening(game, key, count, num_stones))(counts)
+    place = jnp.where(shorter.move_count == counts, counts - 1, game.num_actions)
+    actions = jnp.full(game.num_actions, -1, jnp.int32).at[place].set(shorter.last_action, mode="drop")
     return state, actions
 
 
@@ -142,8 +140,9 @@ class MatchResult:
         low, high = self.interval
         return (
             f"{self.wins} wins, {self.draws} draws, {self.losses} losses in {self.num_games} games "
-            f"({self.distinct_games} distinct): score {self.score:.3f}, 95 % interval [{low:.3f}, {high:.3f}]; "
-            f"as black {'-'.join(map(str, self.as_black))}, as white {'-'.join(map(str, self.as_white))}"
+            f"({self.distinct_games} distinct): score {self.score:.3f}, 95 % interval "
+            f"[{low:.3f}, {high:.3f}]; as black {'-'.join(map(str, self.as_black))}, "
+            f"as white {'-'.join(map(str, self.as_white))}"
         )
 
 

@@ -33,8 +33,7 @@ class CheckpointError(Exception):
     """No checkpoint to restore, or one of another board, rule or network."""
 
 
-@struct.dataclass
-class Progress:
+class Progress(struct.PyTreeNode):
     """Counters of a run, and where its evaluation stands; NumPy scalars.
 
     Attributes:
@@ -56,8 +55,7 @@ class Progress:
     best_iteration: np.ndarray
 
 
-@struct.dataclass
-class TrainingState:
+class TrainingState(struct.PyTreeNode):
     """Everything that a run needs to go on."""
 
     learner: learn.TrainState
@@ -126,7 +124,7 @@ def _to_arrays(state: TrainingState) -> dict[str, np.ndarray]:
     leaves, _ = jax.tree_util.tree_flatten_with_path(state)
     arrays = {}
     for path, leaf in leaves:
-        if jnp.issubdtype(getattr(leaf, "dtype", None), jax.dtypes.prng_key):
+        if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
             leaf = jax.random.key_data(leaf)
         arrays[jax.tree_util.keystr(path, simple=True, separator="/")] = np.asarray(jax.device_get(leaf))
     return arrays

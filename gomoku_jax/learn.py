@@ -36,8 +36,7 @@ class Batch(NamedTuple):
     value_target: jax.Array
 
 
-@struct.dataclass
-class TrainState:
+class TrainState(struct.PyTreeNode):
     """Everything that learning changes.
 
     Attributes:
@@ -96,7 +95,10 @@ def init_train_state(params: Any, optimizer: optax.GradientTransformation) -> Tr
 
 
 def log_policy(policy_logits: jax.Array, legal: jax.Array) -> jax.Array:
-    """Log-probabilities over legal actions, float32 [B, A]; 0 for illegal ones, whose logits get no gradient."""
+    """Log-probabilities over legal actions, float32 [B, A].
+
+    0 for illegal actions, whose logits get no gradient.
+    """
     masked = jnp.where(legal, policy_logits, jnp.finfo(jnp.float32).min)
     return jnp.where(legal, jax.nn.log_softmax(masked, axis=-1), 0.0)
 

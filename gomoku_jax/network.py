@@ -40,11 +40,11 @@ class ConvNetwork(nn.Module):
         x = observation.astype(dtype)
         for i, channels in enumerate(config.conv_channels):
             x = nn.relu(Conv3x3(channels, dtype, name=f"conv_{i}")(x))
-        policy = nn.relu(nn.Dense(4, dtype=dtype, name="policy_conv")(x))  # 1x1
-        policy = policy.reshape(batch, -1)
+        policy = nn.relu(nn.Dense(4, dtype=dtype, name="policy_conv")(x)).reshape(
+            batch, -1
+        )  # a 1x1 convolution
         policy_logits = nn.Dense(height * width, dtype=dtype, name="policy_dense")(policy)
-        value = nn.relu(nn.Dense(2, dtype=dtype, name="value_conv")(x))
-        value = value.reshape(batch, -1)
+        value = nn.relu(nn.Dense(2, dtype=dtype, name="value_conv")(x)).reshape(batch, -1)
         value = nn.relu(nn.Dense(config.value_hidden, dtype=dtype, name="value_hidden")(value))
         value = nn.Dense(1, dtype=dtype, name="value_dense")(value)[:, 0]
         return NetworkOutput(policy_logits.astype(jnp.float32), jnp.tanh(value.astype(jnp.float32)))
@@ -88,9 +88,8 @@ class ResidualNetwork(nn.Module):
         pooled = _pool(x)
         policy = dense("policy_conv")(x)
         policy = policy + dense("policy_pool")(pooled)[:, None, None]
-        small = nn.initializers.variance_scaling(
-            0.01, "fan_in", "truncated_normal"
-        )  # a nearly flat first policy
+        # The first policy is nearly flat and the first value nearly 0.
+        small = nn.initializers.variance_scaling(0.01, "fan_in", "truncated_normal")
         policy_logits = dense("policy_out", 1, use_bias=False, kernel_init=small)(nn.relu(policy))
         value = nn.relu(dense("value_hidden", config.value_hidden)(pooled))
         value = dense("value_dense", 1, kernel_init=small)(value)[:, 0]

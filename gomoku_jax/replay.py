@@ -10,8 +10,7 @@ from flax import struct
 Items = Any  # a pytree of arrays [M, ...]
 
 
-@struct.dataclass
-class ReplayState:
+class ReplayState(struct.PyTreeNode):
     """The buffer.
 
     Attributes:

@@ -18,8 +18,7 @@ from gomoku_jax.network import Params
 from gomoku_jax.search import Evaluator, SearchOutput, draw_action, mask_logits, search_with
 
 
-@struct.dataclass
-class Moves:
+class Moves(struct.PyTreeNode):
     """What is remembered of each move until its game ends; leading axes [time, B]."""
 
     board: jax.Array  # int8 [..., H, W], before the move
@@ -33,8 +32,7 @@ class Moves:
     winner: jax.Array  # int8 [...], after the move
 
 
-@struct.dataclass
-class Positions:
+class Positions(struct.PyTreeNode):
     """Training positions, what the replay buffer keeps; leading axis [M].
 
     Attributes:
@@ -54,16 +52,14 @@ class Positions:
     value_target: jax.Array
 
 
-@struct.dataclass
-class SelfplayState:
+class SelfplayState(struct.PyTreeNode):
     """The running games, [B, ...], and their moves so far, [A, B, ...] in order of time."""
 
     states: State
     pending: Moves
 
 
-@struct.dataclass
-class SelfplayStats:
+class SelfplayStats(struct.PyTreeNode):
     """Counts over one iteration, int32 [] each unless said otherwise."""
 
     games: jax.Array  # finished

@@ -310,7 +310,11 @@ def test_runs_of_every_length():
         states = running_states(boards, np.ones(len(cases)))
         lengths = np.array([n for n, _, _ in cases])
         for rule, won in zip(RULES, (lengths >= 4, lengths == 4), strict=True):
-            np.testing.assert_array_equal(step_all(Gomoku(*shape, 4, rule), states, actions).winner, won)
+            game = Gomoku(*shape, 4, rule)
+            after = step_all(game, states, actions)
+            np.testing.assert_array_equal(after.winner, won)
+            lit = jax.jit(jax.vmap(game.winning_line))(after)
+            np.testing.assert_array_equal(lit, (np.asarray(after.board) != 0) & won[:, None, None])
 
 
 # --- Ends of games ----------------------------------------------------------------------------------------
@@ -668,13 +672,16 @@ def test_random_openings(rule):
 
 
 def test_random_openings_stop_before_the_end_of_the_game():
-    game = Gomoku(3, 3, 3)
+    game, sizes = Gomoku(3, 3, 3), jnp.arange(10)
     keys = jax.random.split(jax.random.key(7), 300)
-    states = jax.jit(jax.vmap(lambda key: random_opening(game, key, jnp.int32(9), 9)))(keys)
+    grid = jax.vmap(jax.vmap(lambda key, n: random_opening(game, key, n, 9), (None, 0)), (0, None))
+    states = jax.jit(grid)(keys, sizes)
     assert not np.asarray(states.terminated).any()
     stones = np.asarray(states.move_count)
-    assert stones.min() >= 4 and stones.max() == 8
-    assert not any(oracle.winners(board, 3, "freestyle") for board in np.asarray(states.board))
+    # The stone that would win or fill the board ends the opening: no later one is tried.
+    np.testing.assert_array_equal(stones, np.minimum(stones[:, -1:], sizes))
+    assert set(stones[:, -1]) == {4, 5, 6, 7, 8}
+    assert not any(oracle.winners(board, 3, "freestyle") for board in np.asarray(states.board)[:, -1])
 
 
 # --- The contract of types --------------------------------------------------------------------------------

@@ -8,8 +8,7 @@ WHITE = -1
 NO_ACTION = -1  # `last_action` before the first move
 
 
-@struct.dataclass
-class State:
+class State(struct.PyTreeNode):
     """One game of Gomoku as a frozen pytree of arrays; `jax.vmap` adds batch dimensions in front.
 
     Attributes:

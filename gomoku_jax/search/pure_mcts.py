@@ -19,8 +19,7 @@ _UNVISITED = -1
 _NO_PARENT = -1
 
 
-@struct.dataclass
-class _Tree:
+class _Tree(struct.PyTreeNode):
     """M = playouts + 1 nodes for each of B games; node 0 is the root."""
 
     states: State  # [B, M, ...]

@@ -14,6 +14,10 @@ from gomoku_jax.network import NetworkOutput, Params, apply_network
 from gomoku_jax.search.noise import add_root_noise, draw_action
 from gomoku_jax.search.types import MASKED_LOGIT, Evaluator, SearchOutput, mask_logits
 
+# Chex's dataclasses hide their fields from type checkers.
+_RootOutput: Any = mctx.RootFnOutput
+_StepOutput: Any = mctx.RecurrentFnOutput
+
 
 def network_evaluator(game: Gomoku, config: NetworkConfig) -> Evaluator:
     """The evaluator that runs a network on a batch of states."""
@@ -62,19 +66,17 @@ def search_with(
         prior_logits = add_root_noise(
             noise_key, prior_logits, legal, config.dirichlet_fraction, config.dirichlet_alpha
         )
-    root = mctx.RootFnOutput(prior_logits=prior_logits, value=output.value, embedding=states)  # type: ignore[call-arg]
-    run = functools.partial(
-        _run_puct if config.algorithm == "puct" else _run_gumbel,
+    run = _run_puct if config.algorithm == "puct" else _run_gumbel
+    policy_output: Any = run(
         config,
         params=params,
         rng_key=search_key,
-        root=root,
+        root=_RootOutput(prior_logits=prior_logits, value=output.value, embedding=states),
         recurrent_fn=_recurrent_fn(game, evaluate, config.ply_discount),
         num_simulations=config.num_simulations,
         invalid_actions=~legal,
         max_depth=config.max_depth,
     )
-    policy_output = run()
     summary = policy_output.search_tree.summary()
     weights = jnp.where(legal, policy_output.action_weights, 0.0)
     if config.algorithm == "puct":
@@ -102,22 +104,21 @@ def _recurrent_fn(game: Gomoku, evaluate: Evaluator, ply_discount: float):
         discount = jnp.where(after.terminated, 0.0, -ply_discount).astype(jnp.float32)
         logits = mask_logits(output.policy_logits, legal_action_masks(game, after))
         value = jnp.where(after.terminated, 0.0, output.value)
-        return mctx.RecurrentFnOutput(  # type: ignore[call-arg]
-            reward=reward, discount=discount, prior_logits=logits, value=value
-        ), after
+        return _StepOutput(reward=reward, discount=discount, prior_logits=logits, value=value), after
 
     return recurrent_fn
 
 
-def _unscaled_q(tree: mctx.Tree, node_index: jax.Array) -> jax.Array:
+def _unscaled_q(tree: Any, node_index: Any) -> jax.Array:
     """AlphaZero's Q of one node's actions, [A]: in [-1, 1], 0 for unvisited.
 
     Illegal actions get a finite minimum: mctx masks them at the root only, and inside the tree a prior
-    of 0 is no protection when all legal actions have a Q below 0.
+    of 0 is no protection when all legal actions have a Q below 0. A finished game has no legal action; there
+    all are alike, so that visits to it spread out instead of growing a chain of nodes.
     """
     q_values = jnp.where(tree.children_visits[node_index] > 0, tree.qvalues(node_index), 0.0)
     illegal = tree.children_prior_logits[node_index] <= MASKED_LOGIT / 2
-    return jnp.where(illegal, MASKED_LOGIT, q_values)
+    return jnp.where(illegal & ~illegal.all(), MASKED_LOGIT, q_values)
 
 
 def _run_puct(config: SearchConfig, **kwargs) -> mctx.PolicyOutput:

@@ -16,8 +16,7 @@ Evaluator = Callable[[Any, State], NetworkOutput]
 MASKED_LOGIT = float(jnp.finfo(jnp.float32).min)  # finite: -inf turns into NaN where all actions are illegal
 
 
-@struct.dataclass
-class SearchOutput:
+class SearchOutput(struct.PyTreeNode):
     """The result of a batched search; values are from the view of the side to move at the root.
 
     Attributes:

@@ -1,0 +1,309 @@
+"""Networks and their convolution, against direct sums in NumPy and counts in closed form."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gomoku_jax.config import NetworkConfig
+from gomoku_jax.conv import _kernel_gradient_by_conv, _kernel_gradient_by_products, conv3x3
+from gomoku_jax.encode import observe
+from gomoku_jax.game import Gomoku, State, replay_moves
+from gomoku_jax.network import apply_network, init_network, num_parameters
+
+SMALL = NetworkConfig(channels=8, num_blocks=2, value_hidden=16)
+CONV = NetworkConfig(kind="conv")
+
+init = jax.jit(init_network, static_argnums=(0, 1))
+apply = jax.jit(apply_network, static_argnums=0)
+
+
+def positions(game: Gomoku, batch: int, planes="all", seed: int = 0) -> jax.Array:
+    """Observations of a batch of positions after different numbers of random moves."""
+    rng = np.random.default_rng(seed)
+    orders = [rng.permutation(game.num_actions)[: rng.integers(0, 5)].tolist() for _ in range(batch)]
+    states: State = jax.tree.map(lambda *x: jnp.stack(x), *[replay_moves(game, order) for order in orders])
+    return observe(game, states, planes)
+
+
+def random_like(params, seed: int = 0):
+    """Parameters of the same shapes, none of them zero."""
+    leaves, treedef = jax.tree.flatten(params)
+    rng = np.random.default_rng(seed)
+    drawn = [
+        jnp.asarray(rng.normal(0, 1 / np.sqrt(max(x.size // x.shape[-1], 4)), x.shape), x.dtype)
+        for x in leaves
+    ]
+    return jax.tree.unflatten(treedef, drawn)
+
+
+def direct_convolution(x: np.ndarray, kernel: np.ndarray) -> np.ndarray:
+    """Every output as the sum that defines it, in float64."""
+    batch, height, width, _ = x.shape
+    y = np.zeros((batch, height, width, kernel.shape[-1]))
+    for row in range(height):
+        for col in range(width):
+            for i in range(3):
+                for j in range(3):
+                    r, c = row + i - 1, col + j - 1
+                    if 0 <= r < height and 0 <= c < width:
+                        y[:, row, col] += x[:, r, c].astype(np.float64) @ kernel[i, j].astype(np.float64)
+    return y
+
+
+def direct_gradients(x, kernel, grad) -> tuple[np.ndarray, np.ndarray]:
+    """Gradients of sum(convolution * grad), from the same sums."""
+    batch, height, width, _ = x.shape
+    x_grad, kernel_grad = np.zeros(x.shape), np.zeros(kernel.shape)
+    for row in range(height):
+        for col in range(width):
+            for i in range(3):
+                for j in range(3):
+                    r, c = row + i - 1, col + j - 1
+                    if 0 <= r < height and 0 <= c < width:
+                        x_grad[:, r, c] += grad[:, row, col] @ kernel[i, j].T.astype(np.float64)
+                        kernel_grad[i, j] += x[:, r, c].T.astype(np.float64) @ grad[:, row, col]
+    return x_grad, kernel_grad
+
+
+def plain_convolution(x, kernel):
+    return jax.lax.conv_general_dilated(
+        x, kernel, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"), precision="highest"
+    )
+
+
+@pytest.mark.parametrize("height, width, channels, features", [(3, 3, 1, 1), (5, 7, 3, 4), (8, 3, 4, 2)])
+def test_convolution_and_its_gradients(height, width, channels, features):
+    rng = np.random.default_rng(height * width)
+    x = rng.normal(size=(3, height, width, channels)).astype(np.float32)
+    kernel = rng.normal(size=(3, 3, channels, features)).astype(np.float32)
+    grad = rng.normal(size=(3, height, width, features)).astype(np.float32)
+    y, pullback = jax.vjp(conv3x3, x, kernel)
+    x_grad, kernel_grad = pullback(jnp.asarray(grad))
+    np.testing.assert_allclose(y, direct_convolution(x, kernel), atol=1e-4)
+    expected_x, expected_kernel = direct_gradients(x, kernel, grad)
+    np.testing.assert_allclose(x_grad, expected_x, atol=1e-4)
+    np.testing.assert_allclose(kernel_grad, expected_kernel, atol=3e-4)
+    # And JAX's own derivative, of which the CPU's and the accelerators' ways must both be a copy.
+    auto_x, auto_kernel = jax.vjp(plain_convolution, x, kernel)[1](jnp.asarray(grad))
+    np.testing.assert_allclose(x_grad, auto_x, atol=1e-4)
+    for way in (_kernel_gradient_by_products, _kernel_gradient_by_conv):
+        np.testing.assert_allclose(way(jnp.asarray(x), jnp.asarray(grad)), auto_kernel, atol=3e-4)
+
+
+def test_convolution_gradients_in_bfloat16_keep_the_type():
+    x, kernel = jnp.ones((1, 3, 4, 2), jnp.bfloat16), jnp.ones((3, 3, 2, 5), jnp.bfloat16)
+    y, pullback = jax.vjp(conv3x3, x, kernel)
+    x_grad, kernel_grad = pullback(jnp.ones_like(y))
+    assert y.dtype == x_grad.dtype == kernel_grad.dtype == jnp.bfloat16
+    # Ones everywhere: a corner is reached by 4 of the 9 taps, an edge by 6, the middle by 9.
+    np.testing.assert_array_equal(y[0, 0, :, 0].astype(np.float32), 2 * np.array([4, 6, 6, 4]))
+    np.testing.assert_array_equal(x_grad[0, 1, :, 0].astype(np.float32), 5 * np.array([6, 9, 9, 6]))
+    np.testing.assert_array_equal(
+        kernel_grad[:, :, 0, 0].astype(np.float32), [[6, 8, 6], [9, 12, 9], [6, 8, 6]]
+    )
+
+
+@pytest.mark.parametrize("kind", ["resnet", "conv"])
+@pytest.mark.parametrize("planes, channels", [("all", 4), ("stones", 2)])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_shapes_and_types(kind, planes, channels, dtype):
+    game = Gomoku(4, 6, 4)
+    config = NetworkConfig(
+        kind, channels=8, num_blocks=1, conv_channels=(4, 8), value_hidden=8, planes=planes, dtype=dtype
+    )
+    params = init(config, game, jax.random.key(0))
+    assert {leaf.dtype for leaf in jax.tree.leaves(params)} == {jnp.dtype("float32")}
+    assert params["stem" if kind == "resnet" else "conv_0"]["kernel"].shape[2] == channels
+    for batch in (1, 5):
+        output = apply(config, params, positions(game, batch, planes))
+        assert output.policy_logits.shape == (batch, 24) and output.policy_logits.dtype == jnp.float32
+        assert output.value.shape == (batch,) and output.value.dtype == jnp.float32
+    grads = jax.grad(lambda p: apply_network(config, p, positions(game, 2, planes)).value.sum())(params)
+    assert {leaf.dtype for leaf in jax.tree.leaves(grads)} == {jnp.dtype("float32")}
+
+
+def test_planes_stones_are_the_first_two_planes():
+    game = Gomoku(5, 4, 3)
+    np.testing.assert_array_equal(positions(game, 6, "stones"), positions(game, 6, "all")[..., :2])
+
+
+@pytest.mark.parametrize("height, width", [(6, 6), (4, 9)])
+@pytest.mark.parametrize("planes, inputs", [("all", 4), ("stones", 2)])
+def test_conv_network_has_the_tutorials_layers(height, width, planes, inputs):
+    points, filters, hidden = height * width, (32, 64, 128), 64
+    config = NetworkConfig(kind="conv", planes=planes)
+    params = init(config, Gomoku(height, width, 4), jax.random.key(0))
+    shapes = jax.tree.map(lambda x: x.shape, params, is_leaf=lambda x: hasattr(x, "shape"))
+    assert shapes == {
+        "conv_0": {"kernel": (3, 3, inputs, 32), "bias": (32,)},
+        "conv_1": {"kernel": (3, 3, 32, 64), "bias": (64,)},
+        "conv_2": {"kernel": (3, 3, 64, 128), "bias": (128,)},
+        "policy_conv": {"kernel": (128, 4), "bias": (4,)},
+        "policy_dense": {"kernel": (4 * points, points), "bias": (points,)},
+        "value_conv": {"kernel": (128, 2), "bias": (2,)},
+        "value_hidden": {"kernel": (2 * points, hidden), "bias": (hidden,)},
+        "value_dense": {"kernel": (hidden, 1), "bias": (1,)},
+    }
+    tower = sum(9 * i * o + o for i, o in zip((inputs, *filters), filters, strict=False))
+    policy = (128 * 4 + 4) + (4 * points * points + points)
+    value = (128 * 2 + 2) + (2 * points * hidden + hidden) + (hidden + 1)
+    assert num_parameters(params) == tower + policy + value
+
+
+def test_conv_network_computes_its_layers():
+    """The whole forward pass once more in NumPy."""
+    game = Gomoku(4, 5, 4)
+    config = NetworkConfig(kind="conv", conv_channels=(3, 5), value_hidden=7)
+    params = random_like(init(config, game, jax.random.key(0)))
+    observation = positions(game, 3)
+    output = apply(config, params, observation)
+
+    def dense(name, x):
+        return x @ np.float64(params[name]["kernel"]) + np.float64(params[name]["bias"])
+
+    def relu(x):
+        return np.maximum(x, 0)
+
+    x = np.float64(observation)
+    for name in ("conv_0", "conv_1"):
+        x = relu(direct_convolution(x, np.asarray(params[name]["kernel"])) + np.float64(params[name]["bias"]))
+    logits = dense("policy_dense", relu(dense("policy_conv", x)).reshape(3, -1))
+    value = dense("value_dense", relu(dense("value_hidden", relu(dense("value_conv", x)).reshape(3, -1))))
+    np.testing.assert_allclose(output.policy_logits, logits, atol=1e-5)
+    np.testing.assert_allclose(output.value, np.tanh(value[:, 0]), atol=1e-5)
+    assert logits.std() > 0.01 and value.std() > 0.001
+
+
+def test_resnet_computes_its_layers():
+    game = Gomoku(3, 5, 4)
+    params = random_like(init(SMALL, game, jax.random.key(0)))
+    observation = positions(game, 4)
+    output = apply(SMALL, params, observation)
+
+    def dense(name, x):
+        bias = np.float64(params[name]["bias"]) if "bias" in params[name] else 0.0
+        return x @ np.float64(params[name]["kernel"]) + bias
+
+    def conv(name, x):
+        return direct_convolution(x, np.asarray(params[name]["kernel"])) + np.float64(params[name]["bias"])
+
+    def relu(x):
+        return np.maximum(x, 0)
+
+    def pool(x):
+        return np.concatenate([x.mean((1, 2)), x.max((1, 2))], axis=-1)
+
+    x = conv("stem", np.float64(observation))
+    x = x + conv("block_0_conv_1", relu(conv("block_0_conv_0", relu(x))))
+    y = conv("block_1_conv_0", relu(x))
+    y = y + dense("block_1_pool", pool(relu(y)))[:, None, None]
+    x = relu(x + conv("block_1_conv_1", relu(y)))
+    policy = dense("policy_conv", x) + dense("policy_pool", pool(x))[:, None, None]
+    logits = dense("policy_out", relu(policy)).reshape(4, -1)
+    value = dense("value_dense", relu(dense("value_hidden", pool(x))))[:, 0]
+    np.testing.assert_allclose(output.policy_logits, logits, atol=1e-4)
+    np.testing.assert_allclose(output.value, np.tanh(value), atol=1e-5)
+    assert logits.std() > 0.01 and value.std() > 0.001
+
+
+def test_resnet_parameters_fit_any_board():
+    params = init(SMALL, Gomoku(6, 6, 4), jax.random.key(1))
+    for height, width in ((9, 9), (5, 7), (3, 26)):
+        game = Gomoku(height, width, 3)
+        other = init(SMALL, game, jax.random.key(1))
+        assert jax.tree.map(jnp.shape, other) == jax.tree.map(jnp.shape, params)
+        output = apply(SMALL, params, positions(game, 2))
+        assert output.policy_logits.shape == (2, height * width) and output.value.shape == (2,)
+        assert bool(jnp.isfinite(output.policy_logits).all() & jnp.isfinite(output.value).all())
+    # Its weights do depend on width and depth: stem, blocks of two convolutions with a pooled bias in
+    # every second, and heads.
+    c, v, blocks = 8, 16, 2
+    tower = (9 * 4 * c + c) + blocks * 2 * (9 * c * c + c) + (blocks // 2) * (2 * c * c + c)
+    heads = (c * c + c) + (2 * c * c + c) + c + (2 * c * v + v) + (v + 1)
+    assert num_parameters(params) == tower + heads
+
+
+def test_resnet_policy_follows_a_shifted_pattern():
+    """Logits are laid out as actions, `row * W + col`: a stone's surroundings move with the stone."""
+    params = random_like(init(SMALL, Gomoku(6, 6, 4), jax.random.key(0)))
+    game = Gomoku(15, 17, 5)
+    config = NetworkConfig(channels=8, num_blocks=2, value_hidden=16)
+    states = [replay_moves(game, [row * 17 + col]) for row, col in ((6, 6), (6, 7), (7, 6))]
+    observation = observe(game, jax.tree.map(lambda *x: jnp.stack(x), *states))
+    here, right, up = np.asarray(apply(config, params, observation).policy_logits).reshape(3, 15, 17)
+    # Five 3x3 convolutions see five points away; windows that stay clear of the edges.
+    window = here[5:8, 5:8]
+    np.testing.assert_allclose(right[5:8, 6:9], window, atol=1e-4)
+    np.testing.assert_allclose(up[6:9, 5:8], window, atol=1e-4)
+    assert np.abs(right[5:8, 5:8] - window).max() > 1e-2
+
+
+@pytest.mark.parametrize("config", [SMALL, CONV], ids=["resnet", "conv"])
+def test_logits_are_unmasked_and_values_in_range(config):
+    game = Gomoku(4, 4, 3)
+    fresh = init(config, game, jax.random.key(2))
+    state = replay_moves(game, [0, 5, 1])
+    output = apply(config, fresh, observe(game, jax.tree.map(lambda x: x[None], state)))
+    # Occupied points have ordinary logits: masking is the work of the search and the loss.
+    assert float(jnp.abs(output.policy_logits).max()) < 10 and bool((output.policy_logits != 0).all())
+    large = jax.tree.map(lambda x: 30 * x, random_like(fresh))
+    output = apply(config, large, positions(game, 8))
+    assert bool((jnp.abs(output.value) <= 1).all()) and float(jnp.abs(output.value).max()) > 0.9
+    assert bool(jnp.isfinite(output.policy_logits).all())
+
+
+@pytest.mark.parametrize("kind", ["resnet", "conv"])
+def test_bfloat16_is_close_to_float32(kind):
+    game = Gomoku(5, 5, 4)
+    full = NetworkConfig(kind, channels=8, num_blocks=2, conv_channels=(8, 16), value_hidden=16)
+    half = NetworkConfig(
+        kind, channels=8, num_blocks=2, conv_channels=(8, 16), value_hidden=16, dtype="bfloat16"
+    )
+    params = random_like(init(full, game, jax.random.key(0)))
+    exact, rounded = apply(full, params, positions(game, 8)), apply(half, params, positions(game, 8))
+    difference = np.abs(np.asarray(exact.policy_logits - rounded.policy_logits))
+    scale = float(jnp.abs(exact.policy_logits).max())
+    assert 0 < difference.max() < 0.03 * scale  # eight bits of mantissa, some layers deep
+    assert float(jnp.abs(exact.value - rounded.value).max()) < 0.03
+    assert rounded.policy_logits.dtype == rounded.value.dtype == jnp.float32
+
+
+def test_initial_policy_is_nearly_flat_and_keys_matter():
+    game = Gomoku(6, 6, 4)
+    params = init(SMALL, game, jax.random.key(0))
+    output = apply(SMALL, params, positions(game, 4))
+    probabilities = jax.nn.softmax(output.policy_logits)
+    assert float(probabilities.max()) < 1.5 / 36 and float(jnp.abs(output.value).max()) < 0.2
+    again, other = init(SMALL, game, jax.random.key(0)), init(SMALL, game, jax.random.key(1))
+    kernel = functools.partial(np.asarray, dtype=np.float32)
+    np.testing.assert_array_equal(kernel(params["stem"]["kernel"]), kernel(again["stem"]["kernel"]))
+    assert not np.array_equal(kernel(params["stem"]["kernel"]), kernel(other["stem"]["kernel"]))
+
+
+@pytest.mark.parametrize(
+    "field, value",
+    [
+        ("kind", "transformer"),
+        ("channels", 0),
+        ("num_blocks", -1),
+        ("num_blocks", 1.5),
+        ("conv_channels", ()),
+        ("conv_channels", (32, 0)),
+        ("value_hidden", 0),
+        ("planes", "some"),
+        ("dtype", "float16"),
+    ],
+)
+def test_a_bad_config_names_field_and_value(field, value):
+    with pytest.raises(ValueError, match=rf"network\.{field}") as error:
+        NetworkConfig(**{field: value})
+    shown = 0 if value == (32, 0) else value
+    assert repr(shown) in str(error.value)
+
+
+def test_an_unknown_field_is_refused():
+    with pytest.raises(TypeError, match="channel"):
+        NetworkConfig(channel=8)  # pyright: ignore[reportCallIssue]

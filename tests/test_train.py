@@ -1,0 +1,247 @@
+"""The loop: resuming equals never having stopped, nothing compiles late, and agents learn."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import chex
+import jax
+import numpy as np
+import pytest
+
+import gomoku_jax as gj
+from gomoku_jax.agent import AgentError
+from gomoku_jax.checkpoint import init_training_state, load_checkpoint, restore_checkpoint, save_checkpoint
+from gomoku_jax.config import to_dict
+from gomoku_jax.metrics import read_metrics
+from gomoku_jax.train import (
+    RunExistsError,
+    collapse_warnings,
+    make_programs,
+    run_evaluation,
+    run_iteration,
+    train,
+)
+from tests.tiny import TINY, tiny
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+def comparable(state):
+    """Without wall time, which no resumption can repeat."""
+    return state.replace(
+        key=jax.random.key_data(state.key), progress=state.progress.replace(seconds=np.asarray(0.0))
+    )
+
+
+def counted_rows(workdir):
+    """The rows of metrics without their timings."""
+    return [
+        {name: value for name, value in row.items() if not name.startswith("time/")}
+        for row in read_metrics(workdir)
+    ]
+
+
+@pytest.fixture(scope="module")
+def whole_run(tmp_path_factory):
+    """A run of four iterations that was never stopped."""
+    workdir = tmp_path_factory.mktemp("whole")
+    return workdir, train(TINY, workdir, quiet=True)
+
+
+def test_run_folder(whole_run):
+    workdir, result = whole_run
+    assert result.finished and int(result.state.progress.iteration) == 4
+    assert json.loads((workdir / "config.json").read_text()) == json.loads(json.dumps(to_dict(TINY)))
+    rows = read_metrics(workdir)
+    assert [row["iteration"] for row in rows] == [1, 2, 3, 4]
+    for name in ("policy_loss", "value_loss", "entropy", "kl", "explained_variance", "grad_norm"):
+        assert np.isfinite(rows[-1][f"learn/{name}"])
+    shares = [rows[-1][f"selfplay/{name}"] for name in ("black_wins", "white_wins", "draws")]
+    assert sum(shares) == pytest.approx(1.0)
+    assert 5 <= rows[-1]["selfplay/game_length"] <= 12
+    assert list((workdir / "tensorboard").iterdir())
+    assert sorted(path.name for path in (workdir / "games").iterdir()) == [
+        f"iteration_{iteration:06d}_game_{game}.sgf" for iteration in (2, 4) for game in (0, 1)
+    ]
+    evaluations = [row for row in rows if "evaluation/score" in row]
+    assert [row["iteration"] for row in evaluations] == [2, 4]
+    assert all(
+        row["evaluation/wins"] + row["evaluation/draws"] + row["evaluation/losses"] == 4
+        for row in evaluations
+    )
+    # The loss itself was computed on at least one batch whose boards had symmetries, and games were counted.
+    assert int(result.state.progress.games) == sum(row["selfplay/games"] for row in rows)
+    assert int(result.state.progress.positions) == sum(row["selfplay/positions"] for row in rows)
+
+
+def test_agents_load_and_play(whole_run):
+    workdir, result = whole_run
+    agent = gj.load_agent(workdir / "agents" / "latest")
+    chex.assert_trees_all_equal(agent.params, result.state.learner.ema_params)
+    best = gj.load_agent(workdir)
+    assert best.game == gj.Gomoku(3, 4, 3)
+    assert best.info["iteration"] == int(result.state.progress.best_iteration)
+    for simulations in (0, 4, None):
+        match = gj.play_match(
+            best.player(num_simulations=simulations), gj.random_player(best.game), best.game, num_games=6
+        )
+        assert match.num_games == 6
+    with pytest.raises(AgentError, match="no agent at"):
+        gj.load_agent(workdir / "nowhere")
+    with pytest.raises(ValueError, match="-1"):
+        best.player(num_simulations=-1)
+
+
+def test_resuming_equals_never_having_stopped(whole_run, tmp_path):
+    train(tiny(iterations=2), tmp_path, quiet=True)
+    # The schedule spans the run's total, which was shorter: start from the same config instead.
+    other = tmp_path / "same"
+    programs, state = make_programs(TINY), init_training_state(TINY)
+    other.mkdir()
+    (other / "games").mkdir()
+    for _ in range(2):
+        state, _ = run_iteration(TINY, programs, state)
+    state, _, _ = run_evaluation(TINY, programs, state, other)
+    save_checkpoint(other, TINY, state)
+    del programs, state
+    result = train(TINY, other, resume=True, quiet=True)
+    chex.assert_trees_all_equal(comparable(result.state), comparable(whole_run[1].state))
+
+
+def test_resume_after_kill_9_is_exact(whole_run, tmp_path):
+    workdir = tmp_path / "run"
+    program = (
+        "import sys\n"
+        "from gomoku_jax.train import train\n"
+        "from tests.tiny import TINY\n"
+        "if __name__ == '__main__':\n"
+        "    train(TINY, sys.argv[1], quiet=True)\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, str(workdir)], cwd=ROOT, env=os.environ | {"JAX_PLATFORMS": "cpu"}
+    )
+    deadline = time.monotonic() + 240
+    while not (workdir / "checkpoints" / "2" / "state").exists():
+        assert process.poll() is None, "the run ended before it could be killed"
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert int(load_checkpoint(workdir).progress.iteration) < 4
+    result = train(TINY, workdir, resume=True, quiet=True)
+    chex.assert_trees_all_equal(comparable(result.state), comparable(whole_run[1].state))
+    assert counted_rows(workdir) == counted_rows(whole_run[0])
+    chex.assert_trees_all_equal(gj.load_agent(workdir).params, gj.load_agent(whole_run[0]).params)
+
+
+def test_a_run_is_never_overwritten_and_nothing_is_resumed_from_nothing(whole_run, tmp_path):
+    workdir, _ = whole_run
+    before = {path: path.stat().st_mtime_ns for path in workdir.rglob("*")}
+    with pytest.raises(RunExistsError, match="holds a run already"):
+        train(TINY, workdir, quiet=True)
+    assert {path: path.stat().st_mtime_ns for path in workdir.rglob("*")} == before
+    with pytest.raises(gj.checkpoint.CheckpointError, match="nothing to resume"):
+        train(TINY, tmp_path / "none", resume=True, quiet=True)
+    file = tmp_path / "file"
+    file.write_text("")
+    with pytest.raises(RunExistsError, match="is a file"):
+        train(TINY, file, quiet=True)
+
+
+def test_the_third_iteration_compiles_nothing():
+    compiled = []
+
+    def listen(event: str, duration: float, **kwargs) -> None:
+        if event == "/jax/core/compile/backend_compile_duration":
+            compiled.append(event)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    try:
+        config = tiny(seed=6, selfplay={"full_search_fraction": 0.5, "fast_simulations": 2})
+        programs, state = make_programs(config), init_training_state(config)
+        state, _ = run_iteration(config, programs, state)
+        assert compiled, "the listener hears nothing"
+        state, _ = run_iteration(config, programs, state)
+        compiled.clear()
+        for _ in range(3):
+            state, metrics = run_iteration(config, programs, state)
+            assert metrics["learn/updates"] == 3
+        assert compiled == []
+    finally:
+        jax.monitoring.unregister_event_duration_listener(listen)
+
+
+def test_donated_state_is_gone():
+    programs, state = make_programs(TINY), init_training_state(TINY)
+    run_iteration(TINY, programs, state)
+    with pytest.raises(RuntimeError, match="deleted"):
+        np.asarray(state.replay.items.board)
+
+
+def test_playouts_grow_after_a_clean_sweep_and_the_best_agent_is_kept(tmp_path):
+    (tmp_path / "games").mkdir()
+    config = tiny(evaluation={"num_playouts": 1, "playouts_step": 7, "max_playouts": 12, "saved_games": 0})
+    programs, state = make_programs(config), init_training_state(config)
+    seen = []
+    for _ in range(12):
+        before = state.progress
+        state, metrics, result = run_evaluation(config, programs, state, tmp_path)
+        after = state.progress
+        assert metrics["evaluation/num_playouts"] == int(before.num_playouts)
+        assert bool(metrics["evaluation/is_best"]) == (result.score >= float(before.best_score))
+        if result.wins == result.num_games and int(before.num_playouts) < 12:
+            assert int(after.num_playouts) == min(int(before.num_playouts) + 7, 12)
+            assert float(after.best_score) == -1.0
+        else:
+            assert int(after.num_playouts) == int(before.num_playouts)
+            assert float(after.best_score) == max(float(before.best_score), result.score)
+        seen.append(result.wins == result.num_games)
+    assert (tmp_path / "agents" / "best" / "agent.json").exists()
+    assert not all(seen)
+
+
+def test_warnings_of_collapse():
+    healthy = {
+        "learn/explained_variance": 0.5,
+        "learn/entropy": 1.0,
+        "selfplay/games": 9,
+        "selfplay/distinct_positions": 0.9,
+    }
+    assert collapse_warnings(healthy) == []
+    assert collapse_warnings({}) == []
+    assert "0.001" in collapse_warnings(healthy | {"learn/explained_variance": 0.001})[0]
+    assert "entropy" in collapse_warnings(healthy | {"learn/entropy": 0.001})[0]
+    assert "repeat" in collapse_warnings(healthy | {"selfplay/distinct_positions": 0.05})[0]
+
+
+def test_other_schedules_and_networks_train(tmp_path):
+    config = tiny(
+        network={"kind": "conv", "conv_channels": (8,), "planes": "stones"},
+        search={"algorithm": "puct"},
+        learn={"schedule": "kl_adaptive", "optimizer": "sgd", "ema_decay": 0.0, "accumulation_steps": 1},
+        iterations=2,
+    )
+    result = train(config, tmp_path, quiet=True)
+    assert result.metrics["learn/learning_rate_scale"] != 1.0
+    saved, state, _ = restore_checkpoint(tmp_path)
+    assert saved == config and int(state.progress.iteration) == 2
+
+
+def test_learns_tic_tac_toe_to_a_number():
+    """From nothing to no loss in 100 games against random, and a value that explains outcomes."""
+    config = gj.PRESETS["tictactoe"]
+    programs, state = make_programs(config), init_training_state(config)
+    game = gj.Gomoku(3, 3, 3)
+    metrics = {}
+    for _ in range(12):
+        state, metrics = run_iteration(config, programs, state)
+    assert metrics["learn/explained_variance"] > 0.2
+    player = gj.search_player(game, config.network, state.learner.ema_params, config.search.greedy(32))
+    match = gj.play_match(player, gj.random_player(game), game, num_games=100, seed=3)
+    assert match.losses == 0
+    assert match.wins >= 80
