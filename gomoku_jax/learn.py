@@ -168,7 +168,7 @@ def train_step(
         ema_params = jax.tree.map(lambda e, p: decay * e + (1 - decay) * p, train_state.ema_params, params)
     else:
         ema_params = params
-    metrics = metrics | {"grad_norm": optax.global_norm(grads), "update_norm": optax.global_norm(updates)}
+    metrics = metrics | {"grad_norm": optax.tree.norm(grads), "update_norm": optax.tree.norm(updates)}
     new_state = TrainState(
         params=params,
         ema_params=ema_params,

@@ -14,9 +14,9 @@ from gomoku_jax.game import Gomoku, State, replay_moves
 from gomoku_jax.network import apply_network, init_network, num_parameters
 
 SMALL = NetworkConfig(channels=8, num_blocks=2, value_hidden=16)
+TINY = NetworkConfig(channels=8, num_blocks=1, value_hidden=8)
 CONV = NetworkConfig(kind="conv")
 
-init = jax.jit(init_network, static_argnums=(0, 1))
 apply = jax.jit(apply_network, static_argnums=0)
 
 
@@ -28,15 +28,26 @@ def positions(game: Gomoku, batch: int, planes="all", seed: int = 0) -> jax.Arra
     return observe(game, states, planes)
 
 
-def random_like(params, seed: int = 0):
-    """Parameters of the same shapes, none of them zero."""
-    leaves, treedef = jax.tree.flatten(params)
+def shapes_of(config: NetworkConfig, game: Gomoku):
+    """The parameters' shapes and types, without the seconds that compiling their initializers takes."""
+    return jax.eval_shape(lambda: init_network(config, game, jax.random.key(0)))
+
+
+def drawn(config: NetworkConfig, game: Gomoku, scale: float = 1.0, seed: int = 0):
+    """Parameters of the network's shapes, none of them zero."""
     rng = np.random.default_rng(seed)
-    drawn = [
-        jnp.asarray(rng.normal(0, 1 / np.sqrt(max(x.size // x.shape[-1], 4)), x.shape), x.dtype)
-        for x in leaves
-    ]
-    return jax.tree.unflatten(treedef, drawn)
+
+    def draw(x):
+        return jnp.asarray(scale * rng.normal(0, 1 / np.sqrt(max(x.size // x.shape[-1], 4)), x.shape), x.dtype)
+
+    return jax.tree.map(draw, shapes_of(config, game))
+
+
+@pytest.fixture(scope="module")
+def fresh():
+    """Freshly initialized parameters of `TINY`, by key, made on 6x6."""
+    jitted = jax.jit(init_network, static_argnums=(0, 1))
+    return functools.cache(lambda seed: jitted(TINY, Gomoku(6, 6, 4), jax.random.key(seed)))
 
 
 def direct_convolution(x: np.ndarray, kernel: np.ndarray) -> np.ndarray:
@@ -114,14 +125,16 @@ def test_shapes_and_types(kind, planes, channels, dtype):
     config = NetworkConfig(
         kind, channels=8, num_blocks=1, conv_channels=(4, 8), value_hidden=8, planes=planes, dtype=dtype
     )
-    params = init(config, game, jax.random.key(0))
+    params = drawn(config, game)
     assert {leaf.dtype for leaf in jax.tree.leaves(params)} == {jnp.dtype("float32")}
     assert params["stem" if kind == "resnet" else "conv_0"]["kernel"].shape[2] == channels
     for batch in (1, 5):
-        output = apply(config, params, positions(game, batch, planes))
+        observation = jax.ShapeDtypeStruct((batch, 4, 6, channels), jnp.float32)
+        output = jax.eval_shape(lambda x: apply_network(config, params, x), observation)
         assert output.policy_logits.shape == (batch, 24) and output.policy_logits.dtype == jnp.float32
         assert output.value.shape == (batch,) and output.value.dtype == jnp.float32
-    grads = jax.grad(lambda p: apply_network(config, p, positions(game, 2, planes)).value.sum())(params)
+    loss = jax.grad(lambda p: apply_network(config, p, jnp.ones((2, 4, 6, channels))).value.sum())
+    grads = jax.eval_shape(loss, params)
     assert {leaf.dtype for leaf in jax.tree.leaves(grads)} == {jnp.dtype("float32")}
 
 
@@ -135,8 +148,8 @@ def test_planes_stones_are_the_first_two_planes():
 def test_conv_network_has_the_tutorials_layers(height, width, planes, inputs):
     points, filters, hidden = height * width, (32, 64, 128), 64
     config = NetworkConfig(kind="conv", planes=planes)
-    params = init(config, Gomoku(height, width, 4), jax.random.key(0))
-    shapes = jax.tree.map(lambda x: x.shape, params, is_leaf=lambda x: hasattr(x, "shape"))
+    params = shapes_of(config, Gomoku(height, width, 4))
+    shapes = jax.tree.map(lambda x: x.shape, params)
     assert shapes == {
         "conv_0": {"kernel": (3, 3, inputs, 32), "bias": (32,)},
         "conv_1": {"kernel": (3, 3, 32, 64), "bias": (64,)},
@@ -157,7 +170,7 @@ def test_conv_network_computes_its_layers():
     """The whole forward pass once more in NumPy."""
     game = Gomoku(4, 5, 4)
     config = NetworkConfig(kind="conv", conv_channels=(3, 5), value_hidden=7)
-    params = random_like(init(config, game, jax.random.key(0)))
+    params = drawn(config, game)
     observation = positions(game, 3)
     output = apply(config, params, observation)
 
@@ -179,7 +192,7 @@ def test_conv_network_computes_its_layers():
 
 def test_resnet_computes_its_layers():
     game = Gomoku(3, 5, 4)
-    params = random_like(init(SMALL, game, jax.random.key(0)))
+    params = drawn(SMALL, game)
     observation = positions(game, 4)
     output = apply(SMALL, params, observation)
 
@@ -210,11 +223,10 @@ def test_resnet_computes_its_layers():
 
 
 def test_resnet_parameters_fit_any_board():
-    params = init(SMALL, Gomoku(6, 6, 4), jax.random.key(1))
-    for height, width in ((9, 9), (5, 7), (3, 26)):
+    params = drawn(SMALL, Gomoku(6, 6, 4))
+    for height, width in ((9, 9), (5, 7)):
         game = Gomoku(height, width, 3)
-        other = init(SMALL, game, jax.random.key(1))
-        assert jax.tree.map(jnp.shape, other) == jax.tree.map(jnp.shape, params)
+        assert jax.tree.map(jnp.shape, shapes_of(SMALL, game)) == jax.tree.map(jnp.shape, params)
         output = apply(SMALL, params, positions(game, 2))
         assert output.policy_logits.shape == (2, height * width) and output.value.shape == (2,)
         assert bool(jnp.isfinite(output.policy_logits).all() & jnp.isfinite(output.value).all())
@@ -228,12 +240,11 @@ def test_resnet_parameters_fit_any_board():
 
 def test_resnet_policy_follows_a_shifted_pattern():
     """Logits are laid out as actions, `row * W + col`: a stone's surroundings move with the stone."""
-    params = random_like(init(SMALL, Gomoku(6, 6, 4), jax.random.key(0)))
+    params = drawn(SMALL, Gomoku(6, 6, 4))
     game = Gomoku(15, 17, 5)
-    config = NetworkConfig(channels=8, num_blocks=2, value_hidden=16)
     states = [replay_moves(game, [row * 17 + col]) for row, col in ((6, 6), (6, 7), (7, 6))]
     observation = observe(game, jax.tree.map(lambda *x: jnp.stack(x), *states))
-    here, right, up = np.asarray(apply(config, params, observation).policy_logits).reshape(3, 15, 17)
+    here, right, up = np.asarray(apply(SMALL, params, observation).policy_logits).reshape(3, 15, 17)
     # Five 3x3 convolutions see five points away; windows that stay clear of the edges.
     window = here[5:8, 5:8]
     np.testing.assert_allclose(right[5:8, 6:9], window, atol=1e-4)
@@ -244,13 +255,11 @@ def test_resnet_policy_follows_a_shifted_pattern():
 @pytest.mark.parametrize("config", [SMALL, CONV], ids=["resnet", "conv"])
 def test_logits_are_unmasked_and_values_in_range(config):
     game = Gomoku(4, 4, 3)
-    fresh = init(config, game, jax.random.key(2))
     state = replay_moves(game, [0, 5, 1])
-    output = apply(config, fresh, observe(game, jax.tree.map(lambda x: x[None], state)))
+    output = apply(config, drawn(config, game), observe(game, jax.tree.map(lambda x: x[None], state)))
     # Occupied points have ordinary logits: masking is the work of the search and the loss.
     assert float(jnp.abs(output.policy_logits).max()) < 10 and bool((output.policy_logits != 0).all())
-    large = jax.tree.map(lambda x: 30 * x, random_like(fresh))
-    output = apply(config, large, positions(game, 8))
+    output = apply(config, drawn(config, game, scale=30), positions(game, 8))
     assert bool((jnp.abs(output.value) <= 1).all()) and float(jnp.abs(output.value).max()) > 0.9
     assert bool(jnp.isfinite(output.policy_logits).all())
 
@@ -262,7 +271,7 @@ def test_bfloat16_is_close_to_float32(kind):
     half = NetworkConfig(
         kind, channels=8, num_blocks=2, conv_channels=(8, 16), value_hidden=16, dtype="bfloat16"
     )
-    params = random_like(init(full, game, jax.random.key(0)))
+    params = drawn(full, game)
     exact, rounded = apply(full, params, positions(game, 8)), apply(half, params, positions(game, 8))
     difference = np.abs(np.asarray(exact.policy_logits - rounded.policy_logits))
     scale = float(jnp.abs(exact.policy_logits).max())
@@ -271,16 +280,17 @@ def test_bfloat16_is_close_to_float32(kind):
     assert rounded.policy_logits.dtype == rounded.value.dtype == jnp.float32
 
 
-def test_initial_policy_is_nearly_flat_and_keys_matter():
-    game = Gomoku(6, 6, 4)
-    params = init(SMALL, game, jax.random.key(0))
-    output = apply(SMALL, params, positions(game, 4))
+def test_initial_policy_is_nearly_flat_and_keys_matter(fresh):
+    params = fresh(0)
+    assert jax.tree.map(lambda x: (x.shape, x.dtype), params) == jax.tree.map(
+        lambda x: (x.shape, x.dtype), shapes_of(TINY, Gomoku(6, 6, 4))
+    )
+    output = apply(TINY, params, positions(Gomoku(6, 6, 4), 4))
     probabilities = jax.nn.softmax(output.policy_logits)
-    assert float(probabilities.max()) < 1.5 / 36 and float(jnp.abs(output.value).max()) < 0.2
-    again, other = init(SMALL, game, jax.random.key(0)), init(SMALL, game, jax.random.key(1))
-    kernel = functools.partial(np.asarray, dtype=np.float32)
-    np.testing.assert_array_equal(kernel(params["stem"]["kernel"]), kernel(again["stem"]["kernel"]))
-    assert not np.array_equal(kernel(params["stem"]["kernel"]), kernel(other["stem"]["kernel"]))
+    assert 1 / 36 < float(probabilities.max()) < 1.5 / 36
+    assert 0 < float(jnp.abs(output.value).max()) < 0.2
+    stems = [np.asarray(fresh(seed)["stem"]["kernel"]) for seed in (0, 1)]
+    assert not np.array_equal(*stems)
 
 
 @pytest.mark.parametrize(

@@ -108,6 +108,8 @@ def test_replay_takes_names_and_actions():
         ([-1], "move 1, -1: not on the board, actions are 0 to 14"),
         (["a1", "f1"], "move 2, 'f1': 'f1' is not on the board of 3 rows and 5 columns"),
         (["a4"], "move 1, 'a4': 'a4' is not on the board of 3 rows and 5 columns"),
+        ([0, 1.5], "move 2, 1.5: neither an action nor a point's name"),
+        ([None], "move 1, None: neither an action nor a point's name"),
         (["a1", "pass"], "move 2, 'pass': 'pass' is not a point"),
         ("a1a2b1b2c1c2", "move 6, 7: the game has ended"),
     ],
@@ -182,6 +184,7 @@ def test_svg_numbers_and_rings():
     moves = [0, 5, 1, 6, 2]
     state = gj.replay_moves(game, moves)
     picture = svg(state, moves=moves, highlight=np.asarray(game.winning_line(state)))
+    assert svg(state, moves=np.array(moves), highlight=np.asarray(game.winning_line(state))) == picture  # type: ignore
     assert len(stones_of(picture)) == 5
     words = [text.text for text in parts_of(picture, "text")]
     assert sorted(words, key=str) == sorted([*"12345", *"123", *"abcde"])
@@ -189,7 +192,7 @@ def test_svg_numbers_and_rings():
     assert sorted(strokes.count(stroke) for stroke in set(strokes)) == [2, 3]
 
 
-@hypothesis.given(st.integers(1, 20), st.data())
+@hypothesis.given(st.integers(0, 20), st.data())
 @hypothesis.settings(max_examples=15)
 def test_notebooks_draw_batches(count, data):
     boards = [
@@ -231,6 +234,11 @@ def test_sgf_of_a_rectangle():
         "C[The first 2 stones are a random opening.]\n"
         ";B[ac];W[ea];B[cb])\n"
     )
+
+
+def test_sgf_has_no_points_off_the_board():
+    with pytest.raises(ValueError, match="action 15 is not on the 3x5 board"):
+        to_sgf(FLAT, [0, 15])
 
 
 def test_sgf_escapes_names():

@@ -1,5 +1,7 @@
 """Pictures of a state: ASCII for terminals, SVG for notebooks and pages."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from gomoku_jax.game.state import State
@@ -39,7 +41,7 @@ def ascii_board(state: State) -> str:
     return "\n".join(rows)
 
 
-def svg(state: State, moves: list[int] | None = None, highlight: np.ndarray | None = None) -> str:
+def svg(state: State, moves: Sequence[int] | None = None, highlight: np.ndarray | None = None) -> str:
     """One game, or up to 16 of a batch, as an SVG picture, row 1 at the bottom.
 
     Args:
@@ -56,7 +58,7 @@ def svg(state: State, moves: list[int] | None = None, highlight: np.ndarray | No
     boards = boards.reshape(-1, height, width)
     lasts = np.asarray(state.last_action).reshape(-1)
     shown = min(len(boards), 16)
-    columns = min(shown, 4)
+    columns = max(min(shown, 4), 1)
     page_width, page_height = _page_size(height, width)
     parts = []
     for i in range(shown):
@@ -81,7 +83,7 @@ def _svg_page(size: tuple[int, int], body: str) -> str:
 def _svg_board(
     board: np.ndarray,
     last: tuple[int, int] | None,
-    moves: list[int] | None,
+    moves: Sequence[int] | None,
     highlight: np.ndarray | None,
 ) -> str:
     height, width = board.shape
@@ -101,7 +103,7 @@ def _svg_board(
         parts.append(_text(x(col), page_height - 4, chr(ord("a") + col), 11, "#5b4015"))
     for row in range(height):
         parts.append(_text(9, y(row) + 4, str(row + 1), 11, "#5b4015"))
-    numbers = {action: i + 1 for i, action in enumerate(moves or [])}
+    numbers = {int(action): i + 1 for i, action in enumerate(() if moves is None else moves)}
     for row, col in zip(*np.nonzero(board), strict=True):
         black = board[row, col] > 0
         fill, ink = ("#1c1c1c", "#ffffff") if black else ("#fbfbf6", "#1c1c1c")

@@ -1,6 +1,7 @@
 """Playing moves on the host, with errors where jitted code can only mask."""
 
 import functools
+import operator
 from collections.abc import Iterable
 
 import jax
@@ -39,7 +40,10 @@ def play_move(game: Gomoku, state: State, move: int | str, number: int | None = 
         except ValueError as error:
             raise IllegalMoveError(f"{label}: {error}") from None
     else:
-        action = int(move)
+        try:
+            action = operator.index(move)
+        except TypeError:
+            raise IllegalMoveError(f"{label}: neither an action nor a point's name") from None
     if not 0 <= action < game.num_actions:
         raise IllegalMoveError(f"{label}: not on the board, actions are 0 to {game.num_actions - 1}")
     if bool(state.terminated):

@@ -10,15 +10,19 @@ from gomoku_jax.game.rules import Gomoku
 _POINT = re.compile(r"([a-zA-Z])([1-9][0-9]?)")
 
 
+def _row_and_col(game: Gomoku, action: int) -> tuple[int, int]:
+    if not 0 <= action < game.num_actions:
+        raise ValueError(f"action {action} is not on the {game.height}x{game.width} board")
+    return divmod(int(action), game.width)
+
+
 def format_action(game: Gomoku, action: int) -> str:
     """The name of an action.
 
     >>> format_action(Gomoku(15, 15, 5), 112)
     'h8'
     """
-    if not 0 <= action < game.num_actions:
-        raise ValueError(f"action {action} is not on the {game.height}x{game.width} board")
-    row, col = divmod(int(action), game.width)
+    row, col = _row_and_col(game, action)
     return f"{chr(ord('a') + col)}{row + 1}"
 
 
@@ -81,6 +85,9 @@ def to_sgf(
         result: SGF's `B+`, `W+` or `0`.
         num_setup: how many of the first moves were an opening, not the players' choice; said in a comment.
 
+    Raises:
+        ValueError: an action that is not on the board.
+
     Source: https://www.red-bean.com/sgf/, whose points are letters from the upper left corner.
     """
 
@@ -96,7 +103,7 @@ def to_sgf(
         root += f"C[The first {num_setup} stones are a random opening.]"
     nodes = []
     for i, action in enumerate(actions):
-        row, col = divmod(int(action), game.width)
+        row, col = _row_and_col(game, action)
         point = chr(ord("a") + col) + chr(ord("a") + game.height - 1 - row)
         nodes.append(f";{'BW'[i % 2]}[{point}]")
     return f"({root}\n{''.join(nodes)})\n"

@@ -75,7 +75,7 @@ class Gomoku:
         return (state.board.reshape(-1) == 0) & ~state.terminated
 
     def is_legal(self, state: State, action: jax.typing.ArrayLike) -> jax.Array:
-        """Bool []: may the side to move play this int action? Any integer may be asked."""
+        """Bool []: may the side to move play this int action? Any int32 may be asked."""
         action = jnp.asarray(action, jnp.int32)
         inside = (action >= 0) & (action < self.num_actions)
         return inside & self.legal_action_mask(state)[jnp.clip(action, 0, self.num_actions - 1)]
