@@ -18,6 +18,7 @@ import tyro
 from gomoku_jax.checkpoint import CheckpointError, read_config
 from gomoku_jax.config import TrainConfig
 from gomoku_jax.presets import DEFAULT_PRESET, PRESETS
+from gomoku_jax.sharding import use_cpu_cores
 from gomoku_jax.train import RunExistsError, check_workdir, train
 
 
@@ -68,6 +69,7 @@ def main(argv: list[str] | None = None) -> int:
                 raise CheckpointError("--resume needs --workdir: which run?")
             stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
             workdir = pathlib.Path("runs") / f"{stamp}-{arguments.preset}"
+        use_cpu_cores(arguments.config.selfplay.num_games)
         check_workdir(arguments.config, workdir, arguments.resume)
         result = train(arguments.config, workdir, resume=arguments.resume, quiet=arguments.quiet)
     except (RunExistsError, CheckpointError, ValueError, OSError) as error:

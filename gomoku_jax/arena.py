@@ -86,14 +86,16 @@ def play_games(
 
 def _recorded_opening(game: Gomoku, key: jax.Array, num_stones: int) -> tuple[State, jax.Array]:
     """A random opening and its moves, int32 [A], -1 after the last."""
-    state = random_opening(game, key, jnp.int32(num_stones), num_stones)
+    actions = jnp.full(game.num_actions, -1, jnp.int32)
+    if num_stones == 0:
+        return game.init(), actions
     # The moves in the order they were made: under "exact" another order could win on the way to the same
     # stones. With the same key, an opening of fewer stones is the beginning of a longer one.
     counts = jnp.arange(1, num_stones + 1, dtype=jnp.int32)
-    shorter = jax.vmap(lambda count: random_opening(game, key, count, num_stones))(counts)
-    place = jnp.where(shorter.move_count == counts, counts - 1, game.num_actions)
-    actions = jnp.full(game.num_actions, -1, jnp.int32).at[place].set(shorter.last_action, mode="drop")
-    return state, actions
+    openings = jax.vmap(lambda count: random_opening(game, key, count, num_stones))(counts)
+    place = jnp.where(openings.move_count == counts, counts - 1, game.num_actions)
+    actions = actions.at[place].set(openings.last_action, mode="drop")
+    return jax.tree.map(lambda x: x[-1], openings), actions
 
 
 @dataclasses.dataclass(frozen=True)

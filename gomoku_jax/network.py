@@ -103,25 +103,25 @@ def _module(config: NetworkConfig) -> nn.Module:
     return ConvNetwork(config) if config.kind == "conv" else ResidualNetwork(config)
 
 
-def init_network(config: NetworkConfig, game: Gomoku, key: jax.Array) -> Params:
+def init_network(net_config: NetworkConfig, game: Gomoku, key: jax.Array) -> Params:
     """Fresh parameters, a pytree of float32 arrays. Consumes `key`."""
-    observation = jnp.zeros((1, *game.shape, NUM_PLANES[config.planes]), jnp.float32)
-    return _module(config).init(key, observation)["params"]
+    observations = jnp.zeros((1, *game.shape, NUM_PLANES[net_config.planes]), jnp.float32)
+    return _module(net_config).init(key, observations)["params"]
 
 
-def apply_network(config: NetworkConfig, params: Params, observation: jax.Array) -> NetworkOutput:
+def apply_network(net_config: NetworkConfig, params: Params, observations: jax.Array) -> NetworkOutput:
     """Runs the network on a batch.
 
     Args:
-        config: must be the one the parameters were made with.
+        net_config: must be the one the parameters were made with.
         params: from `init_network`.
-        observation: float32 [B, H, W, C], from `encode.observe`. The `resnet` takes any H and W, whatever
+        observations: float32 [B, H, W, C], from `encode.observe`. The `resnet` takes any H and W, whatever
             board its parameters were made on.
 
     Returns:
         NetworkOutput(policy_logits float32 [B, A], value float32 [B]).
     """
-    output = _module(config).apply({"params": params}, observation)
+    output = _module(net_config).apply({"params": params}, observations)
     assert isinstance(output, NetworkOutput)
     return output
 

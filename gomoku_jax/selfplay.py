@@ -105,8 +105,19 @@ def run_selfplay(
     params: Params,
     selfplay: SelfplayState,
     key: jax.Array,
+    shard: jax.typing.ArrayLike = 0,
 ) -> tuple[SelfplayState, Positions, jax.Array, SelfplayStats]:
     """Plays T moves in each of B games. Pure and jittable; consumes `key`.
+
+    Args:
+        game: the rules.
+        evaluate: priors and values of a batch of states.
+        config: B, T and how moves are drawn.
+        search_config: the full search.
+        params: what `evaluate` takes.
+        selfplay: the games as they stand.
+        key: typed PRNG key, the same on all devices.
+        shard: int [], which share of the games this is, where devices share them; each draws its own numbers.
 
     Returns:
         The games as they stand; `Positions` of M = (A + T) * B rows in order of time; bool [M], which rows
@@ -114,7 +125,8 @@ def run_selfplay(
     """
 
     def move(states: State, key: jax.Array) -> tuple[State, Moves]:
-        kind_key, search_key, draw_key, opening_key = jax.random.split(key, 4)
+        kind_key, games_key = jax.random.split(key)
+        search_key, draw_key, opening_key = jax.random.split(jax.random.fold_in(games_key, shard), 3)
         output, is_full = _search(game, evaluate, config, search_config, params, states, kind_key, search_key)
         action = _draw(game, evaluate, config, params, states, output, draw_key)
         after = jax.vmap(game.step)(states, action)
@@ -143,8 +155,8 @@ def _search(
 ) -> tuple[SearchOutput, jax.Array]:
     """A full search, or for some moves a fast one (Wu 2019, https://arxiv.org/abs/1902.10565).
 
-    The coin is thrown once for all games: games run through a batch in lockstep, so a coin for each would
-    save nothing, and `lax.cond` on one coin runs one branch only.
+    The coin is thrown once for all games, on all devices: games run through a batch in lockstep, so a coin
+    for each would save nothing, and `lax.cond` on one coin runs one branch only.
     """
     if config.full_search_fraction == 1.0:
         return search_with(game, evaluate, params, search_key, states, search_config), jnp.bool_(True)

@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import PartitionSpec
 
 from gomoku_jax import learn, replay
 from gomoku_jax.agent import AGENT_FOLDER, save_agent
@@ -34,7 +35,8 @@ from gomoku_jax.metrics import ConsoleDisplay, MetricsWriter
 from gomoku_jax.network import apply_network
 from gomoku_jax.players import mcts_player, policy_player, search_player
 from gomoku_jax.search import network_evaluator
-from gomoku_jax.selfplay import Positions, run_selfplay
+from gomoku_jax.selfplay import Positions, SelfplayState, run_selfplay
+from gomoku_jax.sharding import DATA, data_mesh, replicated, split_axis, split_spec
 from gomoku_jax.symmetry import random_symmetries
 
 GAMES_FOLDER = "games"
@@ -86,32 +88,76 @@ def transform_positions(key: jax.Array, positions: Positions) -> Positions:
 
 @dataclasses.dataclass(frozen=True)
 class Programs:
-    """A run's jitted programs. `iterate` donates the learner, the replay and the games."""
+    """A run's jitted programs. `selfplay` and `update` donate the states that they give back."""
 
+    place: Callable[[TrainingState], TrainingState]  # puts a state where the programs want it
     selfplay: Callable[..., Any]  # (params, selfplay, replay, key) -> (selfplay, replay, stats)
     update: Callable[..., Any]  # (learner, replay, key) -> (learner, metrics)
     evaluate: Callable[[int], Callable[..., MatchGames]]  # num_playouts -> (params, key) -> games
 
 
-def make_programs(config: TrainConfig) -> Programs:
-    """Builds the programs of a config; each compiles once, whatever the iteration brings."""
+def make_programs(config: TrainConfig, mesh: jax.sharding.Mesh | None = None) -> Programs:
+    """Builds the programs of a config; each compiles once, whatever the iteration brings.
+
+    Args:
+        config: the run.
+        mesh: devices that share games and batches; by default all that divide both.
+    """
+    mesh = mesh or data_mesh(config.selfplay.num_games, config.learn.batch_size)
     game = Gomoku.from_config(config.game)
     evaluator = network_evaluator(game, config.network)
     apply_fn = functools.partial(apply_network, config.network)
     optimizer = learn.make_optimizer(config.learn, total_updates(config))
+    everywhere, by_game = replicated(mesh), split_axis(mesh)
+    games_sharding = SelfplayState(states=by_game, pending=split_axis(mesh, 1))  # type: ignore[arg-type]
+    games_spec = SelfplayState(states=split_spec(), pending=split_spec(1))  # type: ignore[arg-type]
+    share = dataclasses.replace(config.selfplay, num_games=config.selfplay.num_games // mesh.size)
 
-    @functools.partial(jax.jit, donate_argnums=(1, 2))
-    def selfplay_program(params, selfplay, buffer, key):
+    def play_share(params, selfplay, key):
+        shard = jax.lax.axis_index(DATA)
         selfplay, positions, is_new, stats = run_selfplay(
-            game, evaluator, config.selfplay, config.search, params, selfplay, key
+            game, evaluator, share, config.search, params, selfplay, key, shard
         )
+        return selfplay, positions, is_new, jax.tree.map(lambda x: x[None], stats)
+
+    play_shares = jax.shard_map(
+        play_share,
+        mesh=mesh,
+        in_specs=(PartitionSpec(), games_spec, PartitionSpec()),
+        out_specs=(games_spec, split_spec(), split_spec(), split_spec()),
+        check_vma=False,
+    )
+
+    def place(state: TrainingState) -> TrainingState:
+        return state.replace(
+            learner=jax.device_put(state.learner, everywhere),
+            replay=jax.device_put(state.replay, everywhere),
+            selfplay=jax.device_put(state.selfplay, games_sharding),
+            key=jax.device_put(state.key, everywhere),
+        )
+
+    @functools.partial(
+        jax.jit,
+        donate_argnums=(1, 2),
+        in_shardings=(everywhere, games_sharding, everywhere, everywhere),
+        out_shardings=(games_sharding, everywhere, everywhere),
+    )
+    def selfplay_program(params, selfplay, buffer, key):
+        selfplay, positions, is_new, stats = play_shares(params, selfplay, key)
+        positions, is_new = jax.lax.with_sharding_constraint((positions, is_new), everywhere)
         return selfplay, replay.add(buffer, positions, is_new), stats
 
-    @functools.partial(jax.jit, donate_argnums=0)
+    @functools.partial(
+        jax.jit,
+        donate_argnums=0,
+        in_shardings=(everywhere, everywhere, everywhere),
+        out_shardings=(everywhere, everywhere),
+    )
     def update_program(learner, buffer, key):
         def draw_batch(key):
             transform = transform_positions if config.replay.symmetries else None
-            return make_batch(game, config, replay.sample(buffer, key, config.learn.batch_size, transform))
+            positions = replay.sample(buffer, key, config.learn.batch_size, transform)
+            return jax.lax.with_sharding_constraint(make_batch(game, config, positions), by_game)
 
         return learn.run_updates(
             learner, draw_batch, key, apply_fn=apply_fn, optimizer=optimizer, config=config.learn
@@ -119,20 +165,32 @@ def make_programs(config: TrainConfig) -> Programs:
 
     @functools.cache
     def evaluate_program(num_playouts: int):
-        @jax.jit
-        def evaluate(params, key):
+        pairs_each = -(-config.evaluation.num_games // (2 * mesh.size))
+
+        def play_share(params, key):
             if config.evaluation.num_simulations == 0:
                 agent = policy_player(game, config.network, params)
             else:
                 greedy = config.search.greedy(config.evaluation.num_simulations)
                 agent = search_player(game, config.network, params, greedy)
             opponent = mcts_player(game, num_playouts)
-            num_pairs = -(-config.evaluation.num_games // 2)
-            return play_games(agent, opponent, game, key, num_pairs, config.evaluation.opening_stones)
+            key = jax.random.fold_in(key, jax.lax.axis_index(DATA))
+            return play_games(agent, opponent, game, key, pairs_each, config.evaluation.opening_stones)
 
-        return evaluate
+        by_pair = split_spec(1)
+        games_spec = MatchGames(winner=by_pair, a_color=by_pair, actions=by_pair, opening_stones=split_spec())  # type: ignore[arg-type]
+        return jax.jit(
+            jax.shard_map(
+                play_share,
+                mesh=mesh,
+                in_specs=(PartitionSpec(), PartitionSpec()),
+                out_specs=games_spec,
+                check_vma=False,
+            ),
+            in_shardings=(everywhere, everywhere),
+        )
 
-    return Programs(selfplay_program, update_program, evaluate_program)
+    return Programs(place, selfplay_program, update_program, evaluate_program)
 
 
 def playing_params(config: TrainConfig, state: TrainingState) -> Any:
@@ -149,7 +207,9 @@ def run_iteration(
     games, buffer, stats = programs.selfplay(
         playing_params(config, state), state.selfplay, state.replay, selfplay_key
     )
+    # One row a device; all entries are counts but the entropy, a mean over equal shares.
     stats = jax.device_get(stats)
+    stats = jax.tree.map(np.sum, stats).replace(target_entropy=stats.target_entropy.mean())
     selfplay_seconds = time.monotonic() - started
     learner, losses = state.learner, {}
     if bool(replay.can_sample(buffer, config.replay.min_size)):
@@ -331,6 +391,7 @@ def train(
         folder.mkdir(parents=True, exist_ok=True)
     write_config(workdir, config)
     programs = make_programs(config)
+    state = programs.place(state)
     row: dict[str, Any] = {}
     evaluation: dict[str, Any] = {}
     done = int(state.progress.iteration)

@@ -232,12 +232,12 @@ def test_optimizers_by_formula(optimizer, max_grad_norm):
     states, metrics = steps(config, batches, scale)
     for after, expected in zip(states[1:], numpy_updates(config, states, batches, scale), strict=True):
         np.testing.assert_allclose(flat(after.params), expected, atol=2e-6)
-    norms = [
-        np.linalg.norm(gradient_at(s.params, b, config)) for s, b in zip(states, batches, strict=False)
-    ]
+    norms = [np.linalg.norm(gradient_at(s.params, b, config)) for s, b in zip(states, batches, strict=False)]
     np.testing.assert_allclose([float(m["grad_norm"]) for m in metrics], norms, rtol=1e-4)
     assert min(norms) > 0.3, "the bound must bind"
-    moved = [np.linalg.norm(flat(b.params) - flat(a.params)) for a, b in zip(states, states[1:], strict=False)]
+    moved = [
+        np.linalg.norm(flat(b.params) - flat(a.params)) for a, b in zip(states, states[1:], strict=False)
+    ]
     np.testing.assert_allclose([float(m["update_norm"]) for m in metrics], moved, rtol=1e-3)
     assert [int(state.step) for state in states] == [0, 1, 2, 3, 4]
 
@@ -345,7 +345,11 @@ def run(config: LearnConfig, batch: Batch, scale: float = 1.0) -> tuple[TrainSta
     state = learn.init_train_state(linear_params(), optimizer)
     state = state.replace(learning_rate_scale=jnp.float32(scale))
     update = functools.partial(
-        learn.run_updates, apply_fn=linear_apply, optimizer=optimizer, config=config, draw_batch=lambda _: batch
+        learn.run_updates,
+        apply_fn=linear_apply,
+        optimizer=optimizer,
+        config=config,
+        draw_batch=lambda _: batch,
     )
     return jax.jit(lambda state, key: update(state, key=key))(state, jax.random.key(1))
 
@@ -441,9 +445,7 @@ def test_train_step_is_pure_and_compiles_once():
 
     def counted(state, batch, key):
         traces.append(batch)
-        return learn.train_step(
-            state, batch, key, apply_fn=linear_apply, optimizer=optimizer, config=config
-        )
+        return learn.train_step(state, batch, key, apply_fn=linear_apply, optimizer=optimizer, config=config)
 
     step = jax.jit(counted)
     state = learn.init_train_state(linear_params(), optimizer)

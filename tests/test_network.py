@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gomoku_jax.config import NetworkConfig
-from gomoku_jax.conv import _kernel_gradient_by_conv, _kernel_gradient_by_products, conv3x3
+from gomoku_jax.conv import _kernel_gradient_by_conv, _kernel_gradient_by_product, conv3x3
 from gomoku_jax.encode import observe
 from gomoku_jax.game import Gomoku, State, replay_moves
 from gomoku_jax.network import apply_network, init_network, num_parameters
@@ -38,7 +38,9 @@ def drawn(config: NetworkConfig, game: Gomoku, scale: float = 1.0, seed: int = 0
     rng = np.random.default_rng(seed)
 
     def draw(x):
-        return jnp.asarray(scale * rng.normal(0, 1 / np.sqrt(max(x.size // x.shape[-1], 4)), x.shape), x.dtype)
+        return jnp.asarray(
+            scale * rng.normal(0, 1 / np.sqrt(max(x.size // x.shape[-1], 4)), x.shape), x.dtype
+        )
 
     return jax.tree.map(draw, shapes_of(config, game))
 
@@ -100,7 +102,7 @@ def test_convolution_and_its_gradients(height, width, channels, features):
     # And JAX's own derivative, of which the CPU's and the accelerators' ways must both be a copy.
     auto_x, auto_kernel = jax.vjp(plain_convolution, x, kernel)[1](jnp.asarray(grad))
     np.testing.assert_allclose(x_grad, auto_x, atol=1e-4)
-    for way in (_kernel_gradient_by_products, _kernel_gradient_by_conv):
+    for way in (_kernel_gradient_by_product, _kernel_gradient_by_conv):
         np.testing.assert_allclose(way(jnp.asarray(x), jnp.asarray(grad)), auto_kernel, atol=3e-4)
 
 

@@ -102,7 +102,8 @@ def test_replay_takes_names_and_actions():
     "moves, message",
     [
         ([0, 6, 0], "move 3, 0: a1 is taken"),
-        ("a1b2b2", "move 3, 6: b2 is taken"),
+        ("a1b2b2", "move 3, 'b2': b2 is taken"),
+        ("a1a1f9", "move 2, 'a1': a1 is taken"),
         (["a1", "b2", "B2"], "move 3, 'B2': b2 is taken"),
         ([0, 15], "move 2, 15: not on the board, actions are 0 to 14"),
         ([-1], "move 1, -1: not on the board, actions are 0 to 14"),
@@ -111,7 +112,7 @@ def test_replay_takes_names_and_actions():
         ([0, 1.5], "move 2, 1.5: neither an action nor a point's name"),
         ([None], "move 1, None: neither an action nor a point's name"),
         (["a1", "pass"], "move 2, 'pass': 'pass' is not a point"),
-        ("a1a2b1b2c1c2", "move 6, 7: the game has ended"),
+        ("a1a2b1b2c1c2", "move 6, 'c2': the game has ended"),
     ],
 )
 def test_illegal_moves_are_named_with_the_reason(moves: Any, message):

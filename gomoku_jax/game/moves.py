@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import jax
 import numpy as np
 
-from gomoku_jax.game.notation import format_action, parse_action, parse_moves
+from gomoku_jax.game.notation import format_action, parse_action, split_moves
 from gomoku_jax.game.rules import Gomoku
 from gomoku_jax.game.state import State
 
@@ -68,7 +68,7 @@ def replay_moves(game: Gomoku, actions: str | Iterable[int | str]) -> State:
     """
     if isinstance(actions, str):
         try:
-            actions = parse_moves(game, actions)
+            actions = split_moves(actions)
         except ValueError as error:
             raise IllegalMoveError(str(error)) from None
     state = game.init()

@@ -50,21 +50,30 @@ def format_moves(game: Gomoku, actions: Iterable[int]) -> str:
     return "".join(format_action(game, action) for action in actions)
 
 
-def parse_moves(game: Gomoku, moves: str) -> list[int]:
-    """The actions of a move string; spaces and commas between points are ignored.
+def split_moves(moves: str) -> list[str]:
+    """The points' names of a move string, on any board; spaces and commas between them are ignored.
 
-    >>> parse_moves(Gomoku(15, 15, 5), "h8 i9")
-    [112, 128]
+    >>> split_moves("h8i9, j10")
+    ['h8', 'i9', 'j10']
     """
     text = re.sub(r"[\s,]+", "", moves)
-    actions, position = [], 0
+    names, position = [], 0
     while position < len(text):
         match = _POINT.match(text, position)
         if match is None:
             raise ValueError(f"move string {moves!r}: no point at {text[position : position + 4]!r}")
-        actions.append(parse_action(game, match[0]))
+        names.append(match[0])
         position = match.end()
-    return actions
+    return names
+
+
+def parse_moves(game: Gomoku, moves: str) -> list[int]:
+    """The actions of a move string. Raises ValueError for anything that is no point of the board.
+
+    >>> parse_moves(Gomoku(15, 15, 5), "h8 i9")
+    [112, 128]
+    """
+    return [parse_action(game, name) for name in split_moves(moves)]
 
 
 def to_sgf(

@@ -34,7 +34,7 @@ def search(
     params: Params,
     key: jax.Array,
     states: State,
-    config: SearchConfig,
+    search_config: SearchConfig,
 ) -> SearchOutput:
     """Searches a batch of games with a network. Pure and jittable; consumes `key`.
 
@@ -44,9 +44,9 @@ def search(
         params: the network's parameters.
         key: typed PRNG key.
         states: B games, [B, ...]. Finished games are allowed; they give finite numbers of no meaning.
-        config: what search, and how much.
+        search_config: what search, and how much.
     """
-    return search_with(game, network_evaluator(game, net_config), params, key, states, config)
+    return search_with(game, network_evaluator(game, net_config), params, key, states, search_config)
 
 
 def search_with(
