@@ -29,7 +29,8 @@ from gomoku_jax.config import Rule
 from gomoku_jax.game import Gomoku, State
 from gomoku_jax.metrics import provenance
 from gomoku_jax.presets import PRESETS
-from gomoku_jax.train import make_programs, run_iteration
+from gomoku_jax.programs import make_programs
+from gomoku_jax.train import run_iteration
 
 
 @dataclasses.dataclass(frozen=True)

@@ -65,21 +65,21 @@ def play_games(
         a_moves, b_moves = a(keys[0], a_states), b(keys[1], b_states)
         moves = jnp.where(a_row == 0, jnp.stack([a_moves, b_moves]), jnp.stack([b_moves, a_moves]))
         after = jax.vmap(jax.vmap(game.step))(states, moves)
-        # Who makes an illegal move loses: turns are counted, so the other would play its stones after it.
-        illegal = ~states.terminated & (after.move_count == states.move_count)
+        played = after.move_count > states.move_count
+        # An illegal move changes nothing: who makes one forfeits the game.
+        forfeit = ~played & ~states.terminated
         after = after.replace(
-            terminated=after.terminated | illegal, winner=jnp.where(illegal, -states.to_play, after.winner)
+            terminated=after.terminated | forfeit,
+            winner=jnp.where(forfeit, -states.to_play, after.winner),
         )
-        # A move that changed nothing (the game is over) is recorded past the end, that is nowhere.
-        place = jnp.where(after.move_count > states.move_count, states.move_count, game.num_actions)
+        place = jnp.where(
+            played, states.move_count, game.num_actions
+        )  # past the end, where nothing is written
         record = jax.vmap(jax.vmap(lambda row, i, move: row.at[i].set(move, mode="drop")))
         return after, record(actions, place, moves), number + 1
 
-    def running(carry):
-        return ~carry[0].terminated.all()
-
     carry = jax.tree.map(double, start), double(actions), jnp.int32(0)
-    states, actions, _ = jax.lax.while_loop(running, play, carry)
+    states, actions, _ = jax.lax.while_loop(lambda carry: ~carry[0].terminated.all(), play, carry)
     a_color = jnp.stack([start.to_play, -start.to_play])
     return MatchGames(winner=states.winner, a_color=a_color, actions=actions, opening_stones=stones)
 

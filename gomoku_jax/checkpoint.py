@@ -192,6 +192,12 @@ def _check_same(config: TrainConfig, saved: TrainConfig, path: pathlib.Path) -> 
             raise CheckpointError(f"the checkpoint in {path} has {name} {theirs}, this run has {ours}")
 
 
+def checkpoint_steps(workdir: str | pathlib.Path) -> list[int]:
+    """The iterations of a run folder's checkpoints, newest first."""
+    folder = pathlib.Path(workdir) / CHECKPOINT_FOLDER
+    return sorted((int(p.name) for p in folder.glob("*") if p.is_dir() and p.name.isdigit()), reverse=True)
+
+
 def restore_checkpoint(
     workdir: str | pathlib.Path, config: TrainConfig | None = None
 ) -> tuple[TrainConfig, TrainingState, list[str]]:
@@ -208,7 +214,7 @@ def restore_checkpoint(
         CheckpointError: there is none, none reads, or it is of another board, rule or network.
     """
     folder = pathlib.Path(workdir) / CHECKPOINT_FOLDER
-    steps = sorted((int(p.name) for p in folder.glob("*") if p.is_dir() and p.name.isdigit()), reverse=True)
+    steps = checkpoint_steps(workdir)
     if not steps:
         raise CheckpointError(f"no checkpoint in {folder}")
     messages: list[str] = []

@@ -110,7 +110,7 @@ class SearchConfig:
     value_scale: float = 0.1  # gumbel: weight of Q against the logits
     visit_offset: float = 50.0  # gumbel: Q weighs (visit_offset + most visits) * value_scale
     rescale_values: bool = True  # gumbel: stretch the completed Q of a node to [0, 1]
-    ply_discount: float = 1.0  # a win loses this factor with every ply; below 1, short wins come first
+    ply_discount: float = 1.0  # of wins and losses, in search and targets; below 1, short wins come first
     max_depth: int | None = None  # plies below the root; None is no limit
     backend: Literal["mctx"] = "mctx"  # the simulation loop: "mctx" is the stock one
 

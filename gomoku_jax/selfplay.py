@@ -1,8 +1,9 @@
 """Self-play: B games in one `lax.scan`, restarted as they end, kept across iterations.
 
 Every position of every finished game is given out exactly once, in the iteration in which its game ends,
-with the outcome from its own side's view. Positions of running games wait in the state. A game has at most
-A moves, so a window over the last A steps and the new ones holds every running game from its start.
+with the outcome from its own side's view (a search that prefers short wins discounts the outcome alike).
+Positions of running games wait in the state. A game has at most A moves, so a window over the last A steps
+and the new ones holds every running game from its start.
 """
 
 import dataclasses
@@ -145,7 +146,9 @@ def run_selfplay(
 
     states, moves = jax.lax.scan(move, selfplay.states, jax.random.split(key, config.moves_per_iteration))
     window = jax.tree.map(lambda old, new: jnp.concatenate([old, new]), selfplay.pending, moves)
-    positions, is_new = finished_positions(window, config.moves_per_iteration, config.search_value_fraction)
+    positions, is_new = finished_positions(
+        window, config.moves_per_iteration, config.search_value_fraction, search_config.ply_discount
+    )
     pending = jax.tree.map(lambda x: x[config.moves_per_iteration :], window)
     return SelfplayState(states=states, pending=pending), positions, is_new, _stats(moves, is_new)
 
@@ -200,7 +203,7 @@ def _restart(states: State, fresh: State) -> State:
 
 
 def finished_positions(
-    window: Moves, num_new: int, search_value_fraction: float = 0.0
+    window: Moves, num_new: int, search_value_fraction: float = 0.0, ply_discount: float = 1.0
 ) -> tuple[Positions, jax.Array]:
     """The positions of games that end in the last `num_new` steps of a window.
 
@@ -208,6 +211,7 @@ def finished_positions(
         window: moves [steps, B, ...] in order of time.
         num_new: how many steps at the end are new; games that ended before were given out before.
         search_value_fraction: share of the search's value in the value target, beside the outcome.
+        ply_discount: factor on the outcome for every ply to the game's end but the last, as in the search.
 
     Returns:
         Positions [steps * B, ...], and bool [steps * B]: which rows to take.
@@ -217,16 +221,16 @@ def finished_positions(
     def backward(carry, step):
         outcome, known = carry
         played, terminated, winner, is_new = step
-        outcome = jnp.where(terminated, winner, outcome)
+        outcome = jnp.where(terminated, winner.astype(jnp.float32), ply_discount * outcome)
         known = jnp.where(terminated, is_new, known)
         return (outcome, known), (outcome, known & played)
 
-    start = jnp.zeros(batch, jnp.int8), jnp.zeros(batch, bool)
+    start = jnp.zeros(batch, jnp.float32), jnp.zeros(batch, bool)
     is_new = jnp.arange(steps) >= steps - num_new
     _, (outcome, known) = jax.lax.scan(
         backward, start, (window.played, window.terminated, window.winner, is_new), reverse=True
     )
-    result = (outcome * window.to_play).astype(jnp.float32)
+    result = outcome * window.to_play.astype(jnp.float32)
     value_target = (1 - search_value_fraction) * result + search_value_fraction * window.search_value
     positions = Positions(
         board=window.board,

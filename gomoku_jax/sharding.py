@@ -31,6 +31,12 @@ def use_cpu_cores(num_games: int) -> None:
     jax.config.update("jax_num_cpu_devices", max(1, min(cores, num_games // _LEAST_GAMES)))
 
 
+def num_devices(available: int, *sizes: int) -> int:
+    """The most devices, of those available, that divide all the sizes."""
+    divisor = math.gcd(*sizes)
+    return max(n for n in range(1, available + 1) if divisor % n == 0)
+
+
 def data_mesh(*sizes: int, devices: list[jax.Device] | None = None) -> Mesh:
     """A mesh of as many devices as divide all the sizes (games, batches); all devices if they do.
 
@@ -39,8 +45,7 @@ def data_mesh(*sizes: int, devices: list[jax.Device] | None = None) -> Mesh:
         devices: to choose from; all by default.
     """
     devices = jax.devices() if devices is None else devices
-    divisor = math.gcd(*sizes)
-    count = max(n for n in range(1, len(devices) + 1) if divisor % n == 0)
+    count = num_devices(len(devices), *sizes)
     # Auto axes: mctx fails under the Explicit ones that are the default.
     return Mesh(np.asarray(devices[:count]), (DATA,), axis_types=(AxisType.Auto,))
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import functools
 import pathlib
 import signal
 import time
@@ -12,32 +11,25 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import PartitionSpec
 
-from gomoku_jax import learn, replay
+from gomoku_jax import replay
 from gomoku_jax.agent import AGENT_FOLDER, save_agent
-from gomoku_jax.arena import MatchGames, MatchResult, match_result, play_games
+from gomoku_jax.arena import MatchResult, match_result
 from gomoku_jax.checkpoint import (
     CHECKPOINT_FOLDER,
     CONFIG_FILE,
     CheckpointError,
     TrainingState,
+    checkpoint_steps,
     init_training_state,
     restore_checkpoint,
     save_checkpoint,
-    total_updates,
     write_config,
 )
 from gomoku_jax.config import TrainConfig
-from gomoku_jax.encode import legal_action_masks, observe, states_from_positions
 from gomoku_jax.game import Gomoku, to_sgf
 from gomoku_jax.metrics import ConsoleDisplay, MetricsWriter
-from gomoku_jax.network import apply_network
-from gomoku_jax.players import mcts_player, policy_player, search_player
-from gomoku_jax.search import network_evaluator
-from gomoku_jax.selfplay import Positions, SelfplayState, run_selfplay
-from gomoku_jax.sharding import DATA, data_mesh, replicated, split_axis, split_spec
-from gomoku_jax.symmetry import random_symmetries
+from gomoku_jax.programs import Programs, make_programs, playing_params
 
 GAMES_FOLDER = "games"
 _WARN_EVERY = 20  # iterations: a warning each iteration would bury the rest
@@ -64,138 +56,6 @@ class TrainResult:
     finished: bool
     metrics: dict[str, Any]
     evaluation: dict[str, Any]
-
-
-def make_batch(game: Gomoku, config: TrainConfig, positions: Positions) -> learn.Batch:
-    """Stored positions [B, ...] → what the loss takes: planes and legal moves are made here."""
-    states = states_from_positions(positions.board, positions.to_play, positions.last_action)
-    return learn.Batch(
-        observation=observe(game, states, config.network.planes),
-        legal=legal_action_masks(game, states),
-        policy_target=positions.policy_target,
-        policy_weight=positions.policy_weight,
-        value_target=positions.value_target,
-    )
-
-
-def transform_positions(key: jax.Array, positions: Positions) -> Positions:
-    """Every position under a random symmetry of the board. Consumes `key`."""
-    board, last_action, policy_target = random_symmetries(
-        key, positions.board, positions.last_action, positions.policy_target
-    )
-    return positions.replace(board=board, last_action=last_action, policy_target=policy_target)
-
-
-@dataclasses.dataclass(frozen=True)
-class Programs:
-    """A run's jitted programs. `selfplay` and `update` donate the states that they give back."""
-
-    place: Callable[[TrainingState], TrainingState]  # puts a state where the programs want it
-    selfplay: Callable[..., Any]  # (params, selfplay, replay, key) -> (selfplay, replay, stats)
-    update: Callable[..., Any]  # (learner, replay, key) -> (learner, metrics)
-    evaluate: Callable[[int], Callable[..., MatchGames]]  # num_playouts -> (params, key) -> games
-
-
-def make_programs(config: TrainConfig, mesh: jax.sharding.Mesh | None = None) -> Programs:
-    """Builds the programs of a config; each compiles once, whatever the iteration brings.
-
-    Args:
-        config: the run.
-        mesh: devices that share games and batches; by default all that divide both.
-    """
-    mesh = mesh or data_mesh(config.selfplay.num_games, config.learn.batch_size)
-    game = Gomoku.from_config(config.game)
-    evaluator = network_evaluator(game, config.network)
-    apply_fn = functools.partial(apply_network, config.network)
-    optimizer = learn.make_optimizer(config.learn, total_updates(config))
-    everywhere, by_game = replicated(mesh), split_axis(mesh)
-    games_sharding = SelfplayState(states=by_game, pending=split_axis(mesh, 1))  # type: ignore[arg-type]
-    games_spec = SelfplayState(states=split_spec(), pending=split_spec(1))  # type: ignore[arg-type]
-    share = dataclasses.replace(config.selfplay, num_games=config.selfplay.num_games // mesh.size)
-
-    def play_share(params, selfplay, key):
-        shard = jax.lax.axis_index(DATA)
-        selfplay, positions, is_new, stats = run_selfplay(
-            game, evaluator, share, config.search, params, selfplay, key, shard
-        )
-        return selfplay, positions, is_new, jax.tree.map(lambda x: x[None], stats)
-
-    play_shares = jax.shard_map(
-        play_share,
-        mesh=mesh,
-        in_specs=(PartitionSpec(), games_spec, PartitionSpec()),
-        out_specs=(games_spec, split_spec(), split_spec(), split_spec()),
-        check_vma=False,
-    )
-
-    def place(state: TrainingState) -> TrainingState:
-        return state.replace(
-            learner=jax.device_put(state.learner, everywhere),
-            replay=jax.device_put(state.replay, everywhere),
-            selfplay=jax.device_put(state.selfplay, games_sharding),
-            key=jax.device_put(state.key, everywhere),
-        )
-
-    @functools.partial(
-        jax.jit,
-        donate_argnums=(1, 2),
-        in_shardings=(everywhere, games_sharding, everywhere, everywhere),
-        out_shardings=(games_sharding, everywhere, everywhere),
-    )
-    def selfplay_program(params, selfplay, buffer, key):
-        selfplay, positions, is_new, stats = play_shares(params, selfplay, key)
-        positions, is_new = jax.lax.with_sharding_constraint((positions, is_new), everywhere)
-        return selfplay, replay.add(buffer, positions, is_new), stats
-
-    @functools.partial(
-        jax.jit,
-        donate_argnums=0,
-        in_shardings=(everywhere, everywhere, everywhere),
-        out_shardings=(everywhere, everywhere),
-    )
-    def update_program(learner, buffer, key):
-        def draw_batch(key):
-            transform = transform_positions if config.replay.symmetries else None
-            positions = replay.sample(buffer, key, config.learn.batch_size, transform)
-            return jax.lax.with_sharding_constraint(make_batch(game, config, positions), by_game)
-
-        return learn.run_updates(
-            learner, draw_batch, key, apply_fn=apply_fn, optimizer=optimizer, config=config.learn
-        )
-
-    @functools.cache
-    def evaluate_program(num_playouts: int):
-        pairs_each = -(-config.evaluation.num_games // (2 * mesh.size))
-
-        def play_share(params, key):
-            if config.evaluation.num_simulations == 0:
-                agent = policy_player(game, config.network, params)
-            else:
-                greedy = config.search.greedy(config.evaluation.num_simulations)
-                agent = search_player(game, config.network, params, greedy)
-            opponent = mcts_player(game, num_playouts)
-            key = jax.random.fold_in(key, jax.lax.axis_index(DATA))
-            return play_games(agent, opponent, game, key, pairs_each, config.evaluation.opening_stones)
-
-        by_pair = split_spec(1)
-        games_spec = MatchGames(winner=by_pair, a_color=by_pair, actions=by_pair, opening_stones=split_spec())  # type: ignore[arg-type]
-        return jax.jit(
-            jax.shard_map(
-                play_share,
-                mesh=mesh,
-                in_specs=(PartitionSpec(), PartitionSpec()),
-                out_specs=games_spec,
-                check_vma=False,
-            ),
-            in_shardings=(everywhere, everywhere),
-        )
-
-    return Programs(place, selfplay_program, update_program, evaluate_program)
-
-
-def playing_params(config: TrainConfig, state: TrainingState) -> Any:
-    """The parameters that play: the averaged ones where an average is kept."""
-    return state.learner.ema_params if config.learn.ema_decay > 0 else state.learner.params
 
 
 def run_iteration(
@@ -249,7 +109,7 @@ def _distinct_share(boards: jax.Array, size: jax.Array) -> jax.Array:
     """Share of different boards among the first `size` of [M, H, W], by a 32-bit hash."""
     flat = boards.reshape(len(boards), -1)
     weights = jax.random.bits(jax.random.key(0), flat.shape[1:], jnp.uint32)
-    hashes = (flat.astype(jnp.uint32) * weights).sum(-1, dtype=jnp.uint32)
+    hashes = (flat.astype(jnp.uint32) * weights[None]).sum(-1, dtype=jnp.uint32)
     hashes = jnp.sort(jnp.where(jnp.arange(len(flat)) < size, hashes, jnp.uint32(0xFFFFFFFF)))
     changes = (hashes[1:] != hashes[:-1]) & (jnp.arange(1, len(flat)) < size)
     return (1 + changes.sum()) / jnp.maximum(size, 1)
@@ -380,13 +240,16 @@ def train(
     workdir = pathlib.Path(workdir)
     check_workdir(config, workdir, resume)
     messages: list[str] = []
-    if resume:
+    if resume and checkpoint_steps(workdir):
         saved, state, messages = restore_checkpoint(workdir, config)
         if saved.selfplay.num_games != config.selfplay.num_games:
-            raise CheckpointError("selfplay.num_games cannot change in a run")
+            ours, theirs = config.selfplay.num_games, saved.selfplay.num_games
+            raise CheckpointError(f"selfplay.num_games is {theirs} in the run and cannot change to {ours}")
         messages.append(f"resumed at iteration {int(state.progress.iteration)}")
     else:
         state = init_training_state(config)
+        if resume:
+            messages.append("the run was stopped before its first checkpoint: it begins anew")
     for folder in (workdir, workdir / GAMES_FOLDER):
         folder.mkdir(parents=True, exist_ok=True)
     write_config(workdir, config)
@@ -397,7 +260,7 @@ def train(
     done = int(state.progress.iteration)
     writer = MetricsWriter(workdir, resume_at=done)
     display = ConsoleDisplay(config.iterations, done, quiet=quiet)
-    saved_at = done if resume else -1
+    saved_at = done if done else -1
     started, started_at = time.monotonic(), done
     with _stop_signals() as stop_asked, display, contextlib.closing(writer):
         for message in messages:

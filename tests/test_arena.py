@@ -139,9 +139,7 @@ def test_tactical_player_wins_and_blocks_everywhere(game):
     assert len(boards) == 2 * game.k * oracle.num_lines(game.height, game.width, game.k)
     sides = np.concatenate([colors, -colors])  # the same threats to carry out and to block
     both = np.concatenate([boards, boards])
-    states = states_from_positions(
-        jnp.asarray(both), jnp.asarray(sides), jnp.full(len(both), 0, jnp.int32)
-    )
+    states = states_from_positions(jnp.asarray(both), jnp.asarray(sides), jnp.full(len(both), 0, jnp.int32))
     actions = np.asarray(jax.jit(gj.tactical_player(game))(jax.random.key(0), states))
     for board, color, action in zip(both, np.concatenate([colors, colors]), actions, strict=True):
         assert wins(board, action, color, game), board
@@ -157,14 +155,14 @@ def test_tactical_player_wins_rather_than_blocks():
         [(i, j) for i, j in pairs if colors[i] != colors[j] and not (boards[i] * boards[j]).any()]
     )
     joined, sides = boards[pairs[:, 0]] + boards[pairs[:, 1]], colors[pairs[:, 0]]
-    states = states_from_positions(
-        jnp.asarray(joined), jnp.asarray(sides), jnp.zeros(len(joined), jnp.int32)
-    )
+    states = states_from_positions(jnp.asarray(joined), jnp.asarray(sides), jnp.zeros(len(joined), jnp.int32))
     actions = np.asarray(jax.jit(gj.tactical_player(game))(jax.random.key(1), states))
     number = 0
     for board, color, action in zip(joined, sides, actions, strict=True):
-        empty = np.flatnonzero(board.ravel() == 0)
-        if any(wins(board, a, color, game) for a in empty) and any(wins(board, a, -color, game) for a in empty):
+        empty = np.flatnonzero(board.ravel() == 0).tolist()
+        if any(wins(board, a, color, game) for a in empty) and any(
+            wins(board, a, -color, game) for a in empty
+        ):
             number += 1
             assert wins(board, action, color, game), board
     assert number > 30
@@ -220,7 +218,8 @@ def test_games_replay_to_their_recorded_results():
 
 def test_games_of_the_exact_rule_replay_whatever_their_openings():
     """Half of the board filled at random holds overlines, which another order of the same stones would
-    have won on the way."""
+    have won on the way.
+    """
     result = play_match(EXACT_RANDOM, EXACT_RANDOM, EXACT, num_games=300, seed=1, opening_stones=12)
     recount(result, EXACT)
     check_pairs(result)
@@ -404,7 +403,8 @@ def test_pure_mcts_needs_playouts(num_playouts):
 @pytest.mark.parametrize("score", [0.0, 0.05, 0.5, 0.875, 1.0])
 def test_wilson_interval_is_the_test_turned_round(score, num_games):
     """The bounds are the means p from which the score lies z standard errors away:
-    (score - p)^2 = z^2 p (1 - p) / n, a quadratic."""
+    (score - p)^2 = z^2 p (1 - p) / n, a quadratic.
+    """
     z2 = 1.96**2 / num_games
     low, high = sorted(np.roots([1 + z2, -(2 * score + z2), score**2]).real)
     assert wilson_interval(score, num_games) == pytest.approx((max(low, 0), min(high, 1)), abs=1e-6)

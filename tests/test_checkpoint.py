@@ -20,7 +20,8 @@ from gomoku_jax.checkpoint import (
     save_checkpoint,
 )
 from gomoku_jax.config import from_dict, to_dict
-from gomoku_jax.train import make_programs, run_iteration
+from gomoku_jax.programs import make_programs
+from gomoku_jax.train import run_iteration
 from tests.tiny import TINY, tiny
 
 

@@ -17,12 +17,12 @@ LAYERS = (
     {"players", "selfplay"},
     {"replay", "learn", "arena", "rating"},
     {"checkpoint", "sharding", "agent"},
-    {"train"},
+    {"train", "programs"},
     {"play"},
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 # Pairs within a row, where one module is a part of the other that has its own file.
-PARTS = {("network", "conv"), ("presets", "config")}
+PARTS = {("network", "conv"), ("presets", "config"), ("train", "programs")}
 
 
 def imported_modules(path: pathlib.Path) -> set[str]:

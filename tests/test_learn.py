@@ -1,6 +1,7 @@
 """Loss, optimizers and schedules against their formulas in NumPy, and a small batch learned by heart."""
 
 import functools
+import itertools
 import math
 from typing import Any
 
@@ -66,6 +67,11 @@ def answers(seed: int = 0, scale: float = 2.0) -> dict[str, jax.Array]:
     }
 
 
+def wide(x) -> np.ndarray:
+    """float64, in which the formulas are worked out."""
+    return np.asarray(x, np.float64)
+
+
 def legal_softmax(logits: np.ndarray, legal: np.ndarray) -> np.ndarray:
     """Row by row, over the legal actions alone."""
     result = np.zeros(logits.shape)
@@ -76,17 +82,17 @@ def legal_softmax(logits: np.ndarray, legal: np.ndarray) -> np.ndarray:
 
 
 def numpy_loss(params, batch: Batch, config: LearnConfig) -> dict[str, float]:
-    legal, target = np.asarray(batch.legal), np.float64(batch.policy_target)
-    weight, goal = np.float64(batch.policy_weight), np.float64(batch.value_target)
-    policy, value = legal_softmax(np.asarray(params["logits"]), legal), np.float64(params["value"])
+    legal, target = np.asarray(batch.legal), wide(batch.policy_target)
+    weight, goal = wide(batch.policy_weight), wide(batch.value_target)
+    policy, value = legal_softmax(np.asarray(params["logits"]), legal), wide(params["value"])
     cross, entropy = [], []
     for p, t, mask in zip(policy, target, legal, strict=True):
         cross.append(-sum(t[a] * math.log(p[a]) for a in range(A) if mask[a] and t[a] > 0))
         entropy.append(-sum(p[a] * math.log(p[a]) for a in range(A) if mask[a]))
     policy_loss = sum(w * c for w, c in zip(weight, cross, strict=True)) / weight.sum()
     value_loss = np.mean((value - goal) ** 2)
-    l2_loss = config.l2 * sum((np.float64(leaf) ** 2).sum() for leaf in params.values())
-    return {
+    l2_loss = config.l2 * sum((wide(leaf) ** 2).sum() for leaf in params.values())
+    numbers = {
         "policy_loss": policy_loss,
         "value_loss": value_loss,
         "l2_loss": l2_loss,
@@ -94,9 +100,22 @@ def numpy_loss(params, batch: Batch, config: LearnConfig) -> dict[str, float]:
         "entropy": np.mean(entropy),
         "explained_variance": 1 - np.var(goal - value) / np.var(goal),
     }
+    return {name: float(x) for name, x in numbers.items()}
 
 
 gradient = jax.jit(jax.grad(learn.loss_fn, has_aux=True), static_argnums=(2, 3))
+
+
+def test_log_policy_is_the_log_softmax_over_legal_actions_and_0_elsewhere():
+    batch, logits = random_batch(9), answers(9)["logits"]
+    legal = np.asarray(batch.legal).copy()
+    legal[4] = False  # no legal action at all: still no NaN, nor in the gradient
+    policy = legal_softmax(np.asarray(logits)[:4], legal[:4])
+    log_probs = np.asarray(learn.log_policy(logits, jnp.asarray(legal)))
+    np.testing.assert_array_equal(log_probs[~legal], 0.0)
+    np.testing.assert_allclose(np.exp(log_probs[:4])[legal[:4]], policy[legal[:4]], atol=1e-6)
+    slope = jax.grad(lambda x: learn.log_policy(x, jnp.asarray(legal)).sum())(logits)
+    assert bool(jnp.isfinite(slope).all())
 
 
 @pytest.mark.parametrize("one_hot", [False, True])
@@ -109,10 +128,10 @@ def test_loss_and_gradient_by_formula(one_hot, l2, value_loss_weight):
     assert {name: pytest.approx(value, abs=1e-5) for name, value in expected.items()} == {
         name: float(value) for name, value in metrics.items()
     }
-    legal, weight = np.asarray(batch.legal), np.float64(batch.policy_weight)
-    by_logits = legal_softmax(np.asarray(params["logits"]), legal) - np.float64(batch.policy_target)
+    legal, weight = np.asarray(batch.legal), wide(batch.policy_weight)
+    by_logits = legal_softmax(np.asarray(params["logits"]), legal) - wide(batch.policy_target)
     by_logits *= (weight / weight.sum())[:, None] * legal
-    by_value = value_loss_weight * 2 * np.float64(params["value"] - batch.value_target) / B
+    by_value = value_loss_weight * 2 * wide(params["value"] - batch.value_target) / B
     np.testing.assert_allclose(grads["logits"], by_logits + 2 * l2 * params["logits"], atol=1e-6)
     np.testing.assert_allclose(grads["value"], by_value + 2 * l2 * params["value"], atol=1e-6)
 
@@ -190,7 +209,7 @@ def gradient_at(params, batch: Batch, config: LearnConfig) -> np.ndarray:
 
 
 def flat(params) -> np.ndarray:
-    return np.concatenate([np.float64(params["policy"]).ravel(), np.float64(params["value"])])
+    return np.concatenate([wide(params["policy"]).ravel(), wide(params["value"])])
 
 
 def numpy_updates(config: LearnConfig, states: list[TrainState], batches: list[Batch], scale: float):
@@ -235,9 +254,7 @@ def test_optimizers_by_formula(optimizer, max_grad_norm):
     norms = [np.linalg.norm(gradient_at(s.params, b, config)) for s, b in zip(states, batches, strict=False)]
     np.testing.assert_allclose([float(m["grad_norm"]) for m in metrics], norms, rtol=1e-4)
     assert min(norms) > 0.3, "the bound must bind"
-    moved = [
-        np.linalg.norm(flat(b.params) - flat(a.params)) for a, b in zip(states, states[1:], strict=False)
-    ]
+    moved = [np.linalg.norm(flat(b.params) - flat(a.params)) for a, b in itertools.pairwise(states)]
     np.testing.assert_allclose([float(m["update_norm"]) for m in metrics], moved, rtol=1e-3)
     assert [int(state.step) for state in states] == [0, 1, 2, 3, 4]
 
@@ -264,6 +281,11 @@ def test_accumulated_batches_are_one_step_of_the_mean_gradient():
         assert np.abs(points[start + 3] - points[start]).max() > 1e-3
 
 
+def rate_of(config: LearnConfig, total_updates: int):
+    schedule: Any = learn.learning_rate_schedule(config, total_updates)
+    return lambda step: float(schedule(step))
+
+
 @pytest.mark.parametrize("accumulation", [1, 4])
 def test_warmup_cosine_by_formula(accumulation):
     config = LearnConfig(
@@ -273,7 +295,7 @@ def test_warmup_cosine_by_formula(accumulation):
         final_learning_rate_fraction=0.1,
         accumulation_steps=accumulation,
     )
-    schedule = learn.learning_rate_schedule(config, 120)
+    rate = rate_of(config, 120)
     warmup, total = 20 // accumulation, 120 // accumulation
     for t in range(total + 5):
         if t < warmup:
@@ -281,16 +303,16 @@ def test_warmup_cosine_by_formula(accumulation):
         else:
             done = min((t - warmup) / (total - warmup), 1.0)
             expected = 0.04 + (0.4 - 0.04) * 0.5 * (1 + math.cos(math.pi * done))
-        assert float(schedule(t)) == pytest.approx(expected, rel=1e-5, abs=1e-8), t
-    assert float(schedule(warmup)) == pytest.approx(0.4) and float(schedule(total)) == pytest.approx(0.04)
+        assert rate(t) == pytest.approx(expected, rel=1e-5, abs=1e-8), t
+    assert rate(warmup) == pytest.approx(0.4) and rate(total) == pytest.approx(0.04)
 
 
 @pytest.mark.parametrize("total_updates", [1, 2, 5])
 def test_runs_shorter_than_their_warmup_have_finite_rates(total_updates):
     config = LearnConfig(schedule="warmup_cosine", warmup_updates=100, learning_rate=0.4)
-    schedule = learn.learning_rate_schedule(config, total_updates)
-    rates = [float(schedule(t)) for t in range(total_updates + 1)]
-    assert all(0 <= rate < 0.4001 for rate in rates) and max(rates) > 0
+    rate = rate_of(config, total_updates)
+    rates = [rate(t) for t in range(total_updates + 1)]
+    assert all(0 <= r < 0.4001 for r in rates) and max(rates) > 0
 
 
 def test_the_schedule_sets_the_size_of_the_steps():
@@ -299,9 +321,9 @@ def test_the_schedule_sets_the_size_of_the_steps():
     )
     batches = [random_batch(0)] * 4
     states, metrics = steps(config, batches, total_updates=6)
-    schedule = learn.learning_rate_schedule(config, 6)
+    rate = rate_of(config, 6)
     sizes = [float(m["update_norm"] / m["grad_norm"]) for m in metrics]
-    assert sizes == pytest.approx([float(schedule(t)) for t in range(4)], rel=1e-4)
+    assert sizes == pytest.approx([rate(t) for t in range(4)], rel=1e-4)
     np.testing.assert_array_equal(flat(states[1].params), flat(states[0].params))  # grows from 0
 
 
@@ -356,7 +378,7 @@ def run(config: LearnConfig, batch: Batch, scale: float = 1.0) -> tuple[TrainSta
 
 def kl_between(old, new, batch: Batch) -> float:
     logits = [linear_apply(params, batch.observation).policy_logits for params in (old, new)]
-    return float(learn.policy_kl(*logits, batch.legal))
+    return float(learn.policy_kl(logits[0], logits[1], batch.legal))
 
 
 def test_updates_stop_when_the_policy_has_moved_too_far():
@@ -401,7 +423,7 @@ def test_updates_are_the_single_steps_in_a_row():
     state, metrics = run(config, batch)
     states, numbers = steps(config, [batch] * 5)
     chex.assert_trees_all_close(state, states[-1], atol=1e-6)
-    for name, value in numbers[0].items():
+    for name in numbers[0]:
         mean = np.mean([float(step[name]) for step in numbers])
         assert float(metrics[name]) == pytest.approx(mean, rel=1e-4, abs=1e-6), name
     kl = kl_between(states[0].params, states[-1].params, batch)
@@ -484,7 +506,8 @@ def test_a_donated_state_cannot_be_used_again(ema_decay):
 
 def test_a_small_batch_is_learned_by_heart():
     """300 updates of the residual network on 8 positions: the policy within 0.02 nats of its targets, the
-    value explained to 99 %."""
+    value explained to 99 %.
+    """
     game = Gomoku(4, 4, 3)
     network = NetworkConfig(channels=8, num_blocks=1, value_hidden=8)
     rng = np.random.default_rng(0)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gomoku_jax.config import NetworkConfig
+from gomoku_jax.config import NetworkConfig, Planes
 from gomoku_jax.conv import _kernel_gradient_by_conv, _kernel_gradient_by_product, conv3x3
 from gomoku_jax.encode import observe
 from gomoku_jax.game import Gomoku, State, replay_moves
@@ -20,7 +20,7 @@ CONV = NetworkConfig(kind="conv")
 apply = jax.jit(apply_network, static_argnums=0)
 
 
-def positions(game: Gomoku, batch: int, planes="all", seed: int = 0) -> jax.Array:
+def positions(game: Gomoku, batch: int, planes: Planes = "all", seed: int = 0) -> jax.Array:
     """Observations of a batch of positions after different numbers of random moves."""
     rng = np.random.default_rng(seed)
     orders = [rng.permutation(game.num_actions)[: rng.integers(0, 5)].tolist() for _ in range(batch)]
@@ -68,7 +68,7 @@ def direct_convolution(x: np.ndarray, kernel: np.ndarray) -> np.ndarray:
 
 def direct_gradients(x, kernel, grad) -> tuple[np.ndarray, np.ndarray]:
     """Gradients of sum(convolution * grad), from the same sums."""
-    batch, height, width, _ = x.shape
+    height, width = x.shape[1:3]
     x_grad, kernel_grad = np.zeros(x.shape), np.zeros(kernel.shape)
     for row in range(height):
         for col in range(width):
@@ -182,7 +182,7 @@ def test_conv_network_computes_its_layers():
     def relu(x):
         return np.maximum(x, 0)
 
-    x = np.float64(observation)
+    x = np.asarray(observation, np.float64)
     for name in ("conv_0", "conv_1"):
         x = relu(direct_convolution(x, np.asarray(params[name]["kernel"])) + np.float64(params[name]["bias"]))
     logits = dense("policy_dense", relu(dense("policy_conv", x)).reshape(3, -1))
@@ -292,7 +292,7 @@ def test_initial_policy_is_nearly_flat_and_keys_matter(fresh):
     assert 1 / 36 < float(probabilities.max()) < 1.5 / 36
     assert 0 < float(jnp.abs(output.value).max()) < 0.2
     stems = [np.asarray(fresh(seed)["stem"]["kernel"]) for seed in (0, 1)]
-    assert not np.array_equal(*stems)
+    assert not np.array_equal(stems[0], stems[1])
 
 
 @pytest.mark.parametrize(

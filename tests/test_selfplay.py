@@ -393,28 +393,33 @@ def test_moves_are_drawn_at_their_temperature_and_then_the_best_is_played():
 @pytest.mark.parametrize("draw", ["weights", "visits", "search"])
 def test_what_moves_are_drawn_from(draw):
     """With two actions considered and no noise, visits are of the two likeliest points; the target has a
-    little of every legal point."""
+    little of every legal point.
+    """
     config = SelfplayConfig(num_games=64, draw=draw, temperature=3.0, temperature_moves=3, opening_stones=0)
     search_config = SearchConfig("gumbel", num_simulations=2, max_considered_actions=2, gumbel_scale=0.0)
     recorder = follow_run(GAME, config, search_config, [9])
-    assert len(recorder.ended) > 64
-    ranks, best = [], []
+    assert len(recorder.ended) >= 64
+    ranks, choices = [], collections.defaultdict(set)
     for board, target, action in recorder.drawn:
         prior = legal_prior(board, 1.0)
+        rank = int((prior > prior[action]).sum())
         if (board != 0).sum() < 3:
-            ranks.append(int((prior > prior[action]).sum()))
-            best.append(target[action] == target.max())
+            ranks.append(rank)
+            choices[board.tobytes()].add(action)
+        elif draw == "weights":
+            assert target[action] == target.max(), "the best is played later on"
         else:
-            assert draw == "visits" or target[action] == target.max(), "the best is played later on"
+            assert rank <= 1
         assert (target[board.ravel() != 0] == 0).all() and target.sum() == pytest.approx(1, abs=1e-5)
     assert (max(ranks) <= 1) == (draw != "weights")
-    assert all(best) == (draw == "search")
+    # Without noise the search's own choice is always the same; the others are drawn.
+    assert (max(len(actions) for actions in choices.values()) == 1) == (draw == "search")
     if draw == "visits":
         assert set(ranks) == {0, 1}  # one visit each: drawn alike
 
 
 def test_fast_searches_give_no_policy_target():
-    """Full searches draw their root from noise alone here and have 4 visits, fast ones have 1 and no noise."""
+    """Full searches have a root of noise alone here and 4 visits, fast ones have no noise and 1."""
     config = SelfplayConfig(
         num_games=32, moves_per_iteration=40, full_search_fraction=0.4, fast_simulations=1, opening_stones=2
     )
@@ -440,24 +445,3 @@ def test_fast_searches_give_no_policy_target():
     assert (taken & ~full).sum() > 100 and int(stats.positions) == is_new.sum()
     outcome = positions.value_target.reshape(-1, 32)[-40:]
     assert set(np.unique(outcome[taken & ~full])) >= {-1.0, 1.0}
-
-
-def test_an_iteration_longer_than_many_games_compiles_once():
-    traces = []
-
-    def counted(params, selfplay, key):
-        traces.append(key)
-        return run_selfplay(GAME, evaluate, config, GUMBEL, params, selfplay, key)
-
-    config = SelfplayConfig(num_games=2, moves_per_iteration=30, opening_stones=1)
-    program = jax.jit(counted, donate_argnums=1)
-    selfplay = init_selfplay(GAME, config, jax.random.key(0))
-    total = 0
-    for i in range(3):
-        selfplay, _, is_new, stats = program(None, selfplay, jax.random.key(i))
-        total += int(is_new.sum())
-        assert int(stats.games) >= 2 * 30 // 9 - 2
-    assert len(traces) == 1
-    # 2 slots played 90 moves each; all are given out but those of the running games.
-    running = np.asarray(selfplay.states.move_count)
-    assert 180 - running.sum() <= total <= 180

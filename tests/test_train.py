@@ -18,10 +18,10 @@ from gomoku_jax.agent import AgentError
 from gomoku_jax.checkpoint import init_training_state, load_checkpoint, restore_checkpoint, save_checkpoint
 from gomoku_jax.config import to_dict
 from gomoku_jax.metrics import read_metrics
+from gomoku_jax.programs import make_programs
 from gomoku_jax.train import (
     RunExistsError,
     collapse_warnings,
-    make_programs,
     run_evaluation,
     run_iteration,
     train,
