@@ -119,8 +119,8 @@ def windows(draw):
 finished = jax.jit(finished_positions)
 
 
-@hypothesis.given(windows(), st.sampled_from([0.0, 0.25, 1.0]))
-def test_random_windows_against_a_plain_loop(window, fraction):
+@hypothesis.given(windows(), st.sampled_from([0.0, 0.25, 1.0]), st.sampled_from([1.0, 0.9]))
+def test_random_windows_against_a_plain_loop(window, fraction, ply_discount):
     played, terminated, to_play, winner, num_new = window
     steps, batch = played.shape
     search_value = np.linspace(-0.9, 0.9, steps * batch, dtype=np.float32).reshape(steps, batch)
@@ -136,7 +136,7 @@ def test_random_windows_against_a_plain_loop(window, fraction):
         terminated=jnp.asarray(terminated),
         winner=jnp.asarray(winner, jnp.int8),
     )
-    positions, is_new = finished(moves, num_new, fraction)
+    positions, is_new = finished(moves, num_new, fraction, ply_discount)
     for t in range(steps):
         for b in range(batch):
             i = t * batch + b  # rows are in order of time
@@ -147,7 +147,8 @@ def test_random_windows_against_a_plain_loop(window, fraction):
             assert positions.policy_target[i].tolist() == [i, -i]
             assert float(positions.policy_weight[i]) == i / 2 and int(positions.to_play[i]) == to_play[t, b]
             if expected:
-                value = (1 - fraction) * winner[end, b] * to_play[t, b] + fraction * search_value[t, b]
+                result = ply_discount ** (end - t) * winner[end, b] * to_play[t, b]
+                value = (1 - fraction) * result + fraction * search_value[t, b]
                 assert float(positions.value_target[i]) == pytest.approx(value, abs=1e-6)
 
 
@@ -157,8 +158,8 @@ def test_random_windows_against_a_plain_loop(window, fraction):
 class Recorder:
     """Follows every slot from its boards alone, through the oracle, and knows which positions are due."""
 
-    def __init__(self, game: Gomoku, config: SelfplayConfig, selfplay: SelfplayState):
-        self.game, self.config = game, config
+    def __init__(self, game: Gomoku, config: SelfplayConfig, selfplay: SelfplayState, ply_discount: float):
+        self.game, self.config, self.ply_discount = game, config, ply_discount
         self.twins: list[oracle.Game] = []
         self.moves: list[list[tuple]] = []  # of the running game of each slot
         self.openings: list[int] = []
@@ -233,10 +234,12 @@ class Recorder:
 
     def _positions(self, twin: oracle.Game, slot: int) -> list[tuple]:
         fraction = self.config.search_value_fraction
-        return [
-            (board, side, last, target, weight, (1 - fraction) * twin.winner * side + fraction * value)
-            for board, side, last, target, weight, value in self.moves[slot]
-        ]
+        positions = []
+        for plies, (board, side, last, target, weight, value) in enumerate(reversed(self.moves[slot])):
+            result = self.ply_discount**plies * twin.winner * side
+            value = (1 - fraction) * result + fraction * value
+            positions.append((board, side, last, target, weight, value))
+        return positions
 
 
 def given_out(positions, is_new) -> list[tuple]:
@@ -261,7 +264,9 @@ def assert_same_positions(found: list[tuple], due: list[tuple]) -> None:
     np.testing.assert_allclose(values[0], values[1], atol=1e-5)
 
 
-GUMBEL = SearchConfig("gumbel", num_simulations=2, max_considered_actions=2, gumbel_scale=0.5)
+GUMBEL = SearchConfig(
+    "gumbel", num_simulations=2, max_considered_actions=2, gumbel_scale=0.5, ply_discount=0.9
+)
 
 
 def follow_run(
@@ -270,7 +275,7 @@ def follow_run(
     """Runs iterations of these numbers of moves and checks every position that they give out."""
     init_key, *keys = jax.random.split(jax.random.key(seed), len(lengths) + 1)
     selfplay = init_selfplay(game, config, init_key)
-    recorder = Recorder(game, config, selfplay)
+    recorder = Recorder(game, config, selfplay, search_config.ply_discount)
     for num_moves, key in zip(lengths, keys, strict=True):
         ended_before = len(recorder.ended)
         config = dataclasses.replace(config, moves_per_iteration=num_moves)

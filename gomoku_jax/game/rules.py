@@ -90,7 +90,8 @@ class Gomoku:
         legal = self.is_legal(state, action)
         # Off the board when illegal, where a scatter in "drop" mode writes nothing.
         target = jnp.where(legal, action, self.num_actions)
-        board = state.board.reshape(-1).at[target].set(state.to_play, mode="drop").reshape(self.shape)
+        flat = jnp.asarray(state.board).reshape(-1)
+        board = flat.at[target].set(state.to_play, mode="drop").reshape(self.shape)
         reach = self.k - 1 if self.rule == "freestyle" else self.k  # "exact" must see a stone too many
         placed = jnp.clip(action, 0, self.num_actions - 1)
         won = legal & self._lines_through(board, placed, reach)[0].any()
