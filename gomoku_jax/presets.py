@@ -28,9 +28,9 @@ PRESETS: dict[str, TrainConfig] = {
         ),
         replay=ReplayConfig(capacity=20_000, min_size=2_000),
         learn=LearnConfig(updates_per_iteration=24, learning_rate=4e-3, warmup_updates=50, ema_decay=0.98),
-        evaluation=EvaluationConfig(every=20, num_games=20, num_simulations=64, max_playouts=1000),
-        iterations=40,
-        checkpoint_every=20,
+        evaluation=EvaluationConfig(every=15, num_games=20, num_simulations=64, max_playouts=1000),
+        iterations=30,
+        checkpoint_every=15,
     ),
     # The default: under ten minutes on two CPU cores.
     "6x6x4": TrainConfig(
@@ -40,9 +40,9 @@ PRESETS: dict[str, TrainConfig] = {
         selfplay=SelfplayConfig(num_games=256, moves_per_iteration=16, search_value_fraction=0.25),
         replay=ReplayConfig(capacity=100_000, min_size=4_000),
         learn=LearnConfig(updates_per_iteration=64, ema_decay=0.99, l2=3e-5),
-        evaluation=EvaluationConfig(every=10, num_games=20),
-        iterations=50,
-        checkpoint_every=10,
+        evaluation=EvaluationConfig(every=15, num_games=40),
+        iterations=75,
+        checkpoint_every=15,
     ),
     # Some hours on two CPU cores.
     "8x8x5": TrainConfig(
