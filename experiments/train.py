@@ -75,6 +75,9 @@ def main(argv: list[str] | None = None) -> int:
     except (RunExistsError, CheckpointError, ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("stopped at once; --resume goes on from the last checkpoint", file=sys.stderr)
+        return 130
     seconds = float(result.state.progress.seconds)
     done = "Trained" if result.finished else "Stopped"
     iteration, games = int(result.state.progress.iteration), int(result.state.progress.games)

@@ -24,7 +24,7 @@ def test_tictactoe_preset_plays_perfectly_enough(tmp_path):
 
 @pytest.mark.slow
 def test_default_preset_learns_within_twelve_iterations():
-    """From 0 to at least half of the points against pure MCTS with 200 playouts, random openings."""
+    """To well over half of the points against pure MCTS with 200 playouts, from random openings."""
     config = gj.PRESETS["6x6x4"]
     game = gj.Gomoku.from_config(config.game)
     programs = make_programs(config)
@@ -39,8 +39,9 @@ def test_default_preset_learns_within_twelve_iterations():
     first, metrics = score(), {}
     for _ in range(12):
         state, metrics = run_iteration(config, programs, state)
-    assert first < 0.35
-    assert score() > max(0.55, first + 0.3)
+    last = score()
+    assert last > 0.6
+    assert last > first + 0.2
     assert metrics["learn/explained_variance"] > 0.25
     assert metrics["selfplay/distinct_positions"] > 0.8
 

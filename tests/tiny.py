@@ -20,9 +20,7 @@ TINY = TrainConfig(
     selfplay=SelfplayConfig(num_games=8, moves_per_iteration=6, opening_stones=2, temperature_moves=4),
     replay=ReplayConfig(capacity=256, min_size=8),
     learn=LearnConfig(batch_size=16, updates_per_iteration=3, warmup_updates=2, ema_decay=0.9),
-    evaluation=EvaluationConfig(
-        every=2, num_games=4, num_simulations=4, num_playouts=8, max_playouts=24, playouts_step=8
-    ),
+    evaluation=EvaluationConfig(every=2, num_games=4, num_simulations=4, num_playouts=8, max_playouts=8),
     iterations=4,
     checkpoint_every=1,
     keep_checkpoints=3,
