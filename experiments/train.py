@@ -44,7 +44,7 @@ def parse(argv: list[str] | None) -> Arguments:
     first.add_argument("--workdir", type=pathlib.Path)
     first.add_argument("--resume", action="store_true")
     early, _ = first.parse_known_args(argv)
-    config = PRESETS.get(early.preset or DEFAULT_PRESET, PRESETS[DEFAULT_PRESET])
+    config = PRESETS.get(early.preset, PRESETS[DEFAULT_PRESET])
     if early.resume and early.workdir is not None:
         saved = read_config(early.workdir)
         if early.preset in PRESETS:
@@ -55,7 +55,8 @@ def parse(argv: list[str] | None) -> Arguments:
                         f"the run in {early.workdir} has {name} {theirs}, preset {early.preset} has {ours}"
                     )
         config = saved
-    default = Arguments(preset=early.preset or DEFAULT_PRESET, config=config)
+    preset = early.preset if early.preset in PRESETS else DEFAULT_PRESET  # tyro refuses any other
+    default = Arguments(preset=preset, config=config)
     return tyro.cli(Arguments, args=argv, default=default, description=__doc__)
 
 

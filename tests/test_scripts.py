@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import pathlib
+import re
 import sys
 import xml.etree.ElementTree as ElementTree
 
@@ -60,7 +61,7 @@ def status_and_error(capsys, name: str, argv: list[str]) -> tuple[int, str]:
     except SystemExit as stop:  # how tyro and argparse refuse
         code = stop.code
     captured = capsys.readouterr()
-    return code, captured.out + captured.err
+    return code, re.sub(r"[\s│]+", " ", captured.out + captured.err)  # tyro wraps and frames its errors
 
 
 def test_train_overrides_resumes_and_says_where_things_are(run, capsys):
