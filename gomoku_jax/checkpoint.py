@@ -27,6 +27,7 @@ from gomoku_jax.selfplay import Positions, SelfplayState, init_selfplay
 
 CHECKPOINT_FOLDER = "checkpoints"
 CONFIG_FILE = "config.json"
+_MANIFEST_FILE = "manifest.json"  # of each checkpoint: sizes and checksums of its files
 
 
 class CheckpointError(Exception):
@@ -168,11 +169,40 @@ def save_checkpoint(workdir: str | pathlib.Path, config: TrainConfig, state: Tra
         manager.save(
             step, args=ocp.args.Composite(state=ocp.args.StandardSave(arrays), meta=ocp.args.JsonSave(meta))
         )
+    files = {name: [path.stat().st_size, _file_checksum(path)] for name, path in _files(folder / str(step))}
+    (folder / str(step) / _MANIFEST_FILE).write_text(json.dumps(files))
     return folder / str(step)
+
+
+def _files(folder: pathlib.Path) -> list[tuple[str, pathlib.Path]]:
+    """The files below a checkpoint's folder and their names in its manifest."""
+    paths = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != _MANIFEST_FILE)
+    return [(path.relative_to(folder).as_posix(), path) for path in paths]
+
+
+def _file_checksum(path: pathlib.Path) -> int:
+    return zlib.crc32(path.read_bytes())
+
+
+def _check_files(folder: pathlib.Path) -> None:
+    """Raises ValueError where a file is missing or changed, before orbax trips over it in its threads.
+
+    A process killed between the checkpoint and its manifest leaves none; then the arrays' checksums decide.
+    """
+    manifest = folder / _MANIFEST_FILE
+    if not manifest.exists():
+        return
+    files = dict(_files(folder))
+    for name, (size, checksum) in json.loads(manifest.read_text()).items():
+        if name not in files:
+            raise ValueError(f"{name} is missing")
+        if files[name].stat().st_size != size or _file_checksum(files[name]) != checksum:
+            raise ValueError(f"{name} is damaged")
 
 
 def _read(folder: pathlib.Path, step: int) -> tuple[TrainConfig, dict[str, np.ndarray]]:
     """One checkpoint, verified. Raises whatever is wrong with it."""
+    _check_files(folder / str(step))
     with _quiet(), _manager(folder, None) as manager:
         meta = manager.restore(step, args=ocp.args.Composite(meta=ocp.args.JsonRestore()))["meta"]
         shapes = {name: np.empty(shape, dtype) for name, (dtype, shape) in meta["shapes"].items()}

@@ -164,7 +164,12 @@ class SelfplayConfig:
         _require_int("selfplay.temperature_moves", self.temperature_moves, 0)
         _require_int("selfplay.opening_stones", self.opening_stones, 0)
         _require_between("selfplay.full_search_fraction", self.full_search_fraction, 0.0, 1.0)
-        _require(self.full_search_fraction > 0, "selfplay.full_search_fraction", 0, "a number in (0, 1]")
+        _require(
+            self.full_search_fraction > 0,
+            "selfplay.full_search_fraction",
+            self.full_search_fraction,
+            "a number in (0, 1]",
+        )
         _require_int("selfplay.fast_simulations", self.fast_simulations, 1)
         _require_between("selfplay.search_value_fraction", self.search_value_fraction, 0.0, 1.0)
 

@@ -7,6 +7,7 @@ On a CPU, XLA runs the small convolutions of these networks on one core whatever
 device a core is what uses them all: `use_cpu_cores`.
 """
 
+import contextlib
 import math
 import os
 
@@ -21,14 +22,15 @@ _LEAST_GAMES = 64  # a device: below, its fixed costs eat what it adds
 def use_cpu_cores(num_games: int) -> None:
     """Makes the CPU show one device a core, as many as can share `num_games`. For scripts, before JAX starts.
 
-    Does nothing where JAX's configuration or XLA_FLAGS already say how many devices the CPU has; accelerators
-    are not touched.
+    Does nothing afterwards, or where JAX's configuration or XLA_FLAGS already say how many devices the CPU
+    has; accelerators are not touched.
     """
     said = "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", "")
     if said or jax.config.jax_num_cpu_devices > 0:  # pyright: ignore[reportAttributeAccessIssue]
         return
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    jax.config.update("jax_num_cpu_devices", max(1, min(cores, num_games // _LEAST_GAMES)))
+    with contextlib.suppress(RuntimeError):  # JAX has started: its devices stay as they are
+        jax.config.update("jax_num_cpu_devices", max(1, min(cores, num_games // _LEAST_GAMES)))
 
 
 def num_devices(available: int, *sizes: int) -> int:

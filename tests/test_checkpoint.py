@@ -89,6 +89,11 @@ def empty_all(folder):
         path.write_bytes(b"")
 
 
+def truncate_manifest(folder):
+    path = folder / "manifest.json"
+    path.write_text(path.read_text()[:20])
+
+
 def flip_a_byte(folder):
     path = big_files(folder)[0]
     data = bytearray(path.read_bytes())
@@ -114,6 +119,11 @@ def test_damaged_newest_falls_back_to_the_one_before_and_says_so(run, states, da
     chex.assert_trees_all_equal(key_as_data(restored), key_as_data(states[1]))
     assert len(messages) == 1
     assert re.search(r"checkpoints.3 does not read", messages[0])
+
+
+def test_a_checkpoint_without_its_manifest_still_reads(run, states):
+    (run / "checkpoints" / "3" / "manifest.json").unlink()
+    chex.assert_trees_all_equal(key_as_data(load_checkpoint(run)), key_as_data(states[2]))
 
 
 def test_deleted_newest_falls_back(run, states):
