@@ -39,7 +39,7 @@ def num_devices(available: int, *sizes: int) -> int:
     return max(n for n in range(1, available + 1) if divisor % n == 0)
 
 
-def data_mesh(*sizes: int, devices: list[jax.Device] | None = None) -> Mesh:
+def data_mesh(*sizes: int, devices: list | None = None) -> Mesh:
     """A mesh of as many devices as divide all the sizes (games, batches); all devices if they do.
 
     Args:

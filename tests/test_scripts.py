@@ -55,7 +55,7 @@ def run(tmp_path_factory):
     return workdir
 
 
-def status_and_error(capsys, name: str, argv: list[str]) -> tuple[int, str]:
+def status_and_error(capsys, name: str, argv: list[str]) -> tuple[object, str]:
     try:
         code = script(name).main(argv)
     except SystemExit as stop:  # how tyro and argparse refuse

@@ -15,7 +15,13 @@ import pytest
 
 import gomoku_jax as gj
 from gomoku_jax.agent import AgentError
-from gomoku_jax.checkpoint import init_training_state, load_checkpoint, restore_checkpoint, save_checkpoint
+from gomoku_jax.checkpoint import (
+    CheckpointError,
+    init_training_state,
+    load_checkpoint,
+    restore_checkpoint,
+    save_checkpoint,
+)
 from gomoku_jax.config import to_dict
 from gomoku_jax.metrics import read_metrics
 from gomoku_jax.programs import make_programs
@@ -142,7 +148,7 @@ def test_a_run_is_never_overwritten_and_nothing_is_resumed_from_nothing(whole_ru
     with pytest.raises(RunExistsError, match="holds a run already"):
         train(TINY, workdir, quiet=True)
     assert {path: path.stat().st_mtime_ns for path in workdir.rglob("*")} == before
-    with pytest.raises(gj.checkpoint.CheckpointError, match="nothing to resume"):
+    with pytest.raises(CheckpointError, match="nothing to resume"):
         train(TINY, tmp_path / "none", resume=True, quiet=True)
     file = tmp_path / "file"
     file.write_text("")
@@ -153,7 +159,7 @@ def test_a_run_is_never_overwritten_and_nothing_is_resumed_from_nothing(whole_ru
 def test_the_third_iteration_compiles_nothing():
     compiled = []
 
-    def listen(event: str, duration: float, **kwargs) -> None:
+    def listen(event: str, duration_secs: float, **kwargs: str | int) -> None:
         if event == "/jax/core/compile/backend_compile_duration":
             compiled.append(event)
 
