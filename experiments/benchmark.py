@@ -26,7 +26,7 @@ from rich.table import Table
 
 from gomoku_jax.checkpoint import init_training_state
 from gomoku_jax.config import Rule
-from gomoku_jax.game import Gomoku, State
+from gomoku_jax.game import Gomoku, State, random_actions
 from gomoku_jax.metrics import provenance
 from gomoku_jax.presets import PRESETS
 from gomoku_jax.programs import make_programs
@@ -72,7 +72,7 @@ def random_play(game: Gomoku, key: jax.Array, shape: tuple[int, int]) -> tuple[S
 
     def step(carry, key):
         states, ended = carry
-        actions = jax.vmap(game.random_action)(jax.random.split(key, num_games), states)
+        actions = random_actions(game, key, states)
         states = jax.vmap(game.step)(states, actions)
         ended += states.terminated.sum(dtype=jnp.int32)
         restart = jax.vmap(lambda done, new, old: jax.tree.map(functools.partial(jnp.where, done), new, old))

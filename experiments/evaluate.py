@@ -19,6 +19,7 @@ import tyro
 
 from gomoku_jax.agent import AgentError, PlayerSpec, parse_player
 from gomoku_jax.arena import MatchResult, play_match
+from gomoku_jax.compilation import use_compilation_cache
 from gomoku_jax.config import Rule, to_dict
 from gomoku_jax.game import Gomoku, to_sgf
 from gomoku_jax.metrics import provenance
@@ -77,6 +78,7 @@ def main(argv: list[str] | None = None) -> int:
     """Returns the exit status."""
     arguments = tyro.cli(Arguments, args=argv, description=__doc__)
     try:
+        use_compilation_cache()
         specs = [parse_player(spec, arguments.simulations) for spec in (arguments.a, arguments.b)]
         game = choose_game(arguments, specs)
         a, b = (spec.make(game) for spec in specs)

@@ -16,6 +16,7 @@ from typing import Annotated, Literal
 import tyro
 
 from gomoku_jax.checkpoint import CheckpointError, read_config
+from gomoku_jax.compilation import use_compilation_cache
 from gomoku_jax.config import TrainConfig
 from gomoku_jax.presets import DEFAULT_PRESET, PRESETS
 from gomoku_jax.sharding import use_cpu_cores
@@ -70,6 +71,7 @@ def main(argv: list[str] | None = None) -> int:
                 raise CheckpointError("--resume needs --workdir: which run?")
             stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
             workdir = pathlib.Path("runs") / f"{stamp}-{arguments.preset}"
+        use_compilation_cache()
         use_cpu_cores(arguments.config.selfplay.num_games)
         check_workdir(arguments.config, workdir, arguments.resume)
         result = train(arguments.config, workdir, resume=arguments.resume, quiet=arguments.quiet)

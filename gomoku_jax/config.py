@@ -75,6 +75,7 @@ class NetworkConfig:
     value_hidden: int = 64  # units of the hidden layer of the value head
     planes: Planes = "all"  # input: "all" four planes, or the two of "stones"
     dtype: Literal["float32", "bfloat16"] = "float32"  # of the computation; parameters stay float32
+    inference_dtype: Literal["float32", "bfloat16"] | None = None  # of search; None is `dtype`
 
     def __post_init__(self):
         _require_choice("network.kind", self.kind, ("resnet", "conv"))
@@ -88,6 +89,8 @@ class NetworkConfig:
         _require_int("network.value_hidden", self.value_hidden, 1)
         _require_choice("network.planes", self.planes, ("all", "stones"))
         _require_choice("network.dtype", self.dtype, ("float32", "bfloat16"))
+        if self.inference_dtype is not None:
+            _require_choice("network.inference_dtype", self.inference_dtype, ("float32", "bfloat16"))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,7 +115,9 @@ class SearchConfig:
     rescale_values: bool = True  # gumbel: stretch the completed Q of a node to [0, 1]
     ply_discount: float = 1.0  # of wins and losses, in search and targets; below 1, short wins come first
     max_depth: int | None = None  # plies below the root; None is no limit
-    backend: Literal["mctx"] = "mctx"  # the simulation loop: "mctx" is the stock one
+    q_scaling: Literal["none", "min_max"] = "none"  # puct: "min_max" is MuZero's, between parent and siblings
+    reuse_tree: bool = False  # puct: self-play keeps what was searched below the moves played
+    backend: Literal["fast", "mctx"] = "fast"  # the simulation loop: "mctx" is the stock one
 
     def __post_init__(self):
         _require_choice("search.algorithm", self.algorithm, ("puct", "gumbel"))
@@ -129,7 +134,15 @@ class SearchConfig:
         _require_between("search.ply_discount", self.ply_discount, 0.5, 1.0)
         if self.max_depth is not None:
             _require_int("search.max_depth", self.max_depth, 1)
-        _require_choice("search.backend", self.backend, ("mctx",))
+        _require_choice("search.q_scaling", self.q_scaling, ("none", "min_max"))
+        _require_choice("search.backend", self.backend, ("fast", "mctx"))
+        if self.algorithm == "gumbel":
+            allowed = "of puct only; gumbel completes Q by its mixed value"
+            _require(self.q_scaling == "none", "search.q_scaling", self.q_scaling, allowed)
+        if self.reuse_tree:
+            allowed = "needs algorithm puct (gumbel plans its root visits from none) and backend fast"
+            possible = self.algorithm == "puct" and self.backend == "fast"
+            _require(possible, "search.reuse_tree", self.reuse_tree, allowed)
 
     def greedy(self, num_simulations: int | None = None) -> "SearchConfig":
         """The same search without noise, playing its best move; for matches and people."""
@@ -276,6 +289,12 @@ class TrainConfig:
             ("evaluation.opening_stones", self.evaluation.opening_stones),
         ):
             _require(stones < points, name, stones, f"fewer than the board's {points} points")
+        _require(
+            self.selfplay.full_search_fraction == 1.0 or not self.search.reuse_tree,
+            "selfplay.full_search_fraction",
+            self.selfplay.full_search_fraction,
+            "1 with search.reuse_tree, whose trees are all of one size",
+        )
         _require(
             self.selfplay.full_search_fraction == 1.0
             or self.selfplay.fast_simulations <= self.search.num_simulations,

@@ -50,7 +50,7 @@ class ConvNetwork(nn.Module):
         return NetworkOutput(policy_logits.astype(jnp.float32), jnp.tanh(value.astype(jnp.float32)))
 
 
-def _pool(x: jax.Array) -> jax.Array:
+def pool(x: jax.Array) -> jax.Array:
     """[B, H, W, C] → [B, 2C]: mean and maximum over the board."""
     return jnp.concatenate([x.mean((1, 2)), x.max((1, 2))], axis=-1)
 
@@ -80,12 +80,12 @@ class ResidualNetwork(nn.Module):
         for i in range(config.num_blocks):
             y = conv(f"block_{i}_conv_0")(nn.relu(x))
             if i % 2 == 1:
-                pooled = _pool(nn.relu(y))
+                pooled = pool(nn.relu(y))
                 y = y + dense(f"block_{i}_pool")(pooled)[:, None, None]
             y = nn.relu(y)
             x = x + conv(f"block_{i}_conv_1", kernel_init=nn.initializers.zeros)(y)
         x = nn.relu(x)
-        pooled = _pool(x)
+        pooled = pool(x)
         policy = dense("policy_conv")(x)
         policy = policy + dense("policy_pool")(pooled)[:, None, None]
         # The first policy is nearly flat and the first value nearly 0.

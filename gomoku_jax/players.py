@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from gomoku_jax.config import NetworkConfig, SearchConfig
 from gomoku_jax.encode import legal_action_masks
-from gomoku_jax.game import Gomoku, State
+from gomoku_jax.game import Gomoku, State, random_actions
 from gomoku_jax.network import Params
 from gomoku_jax.search import mask_logits, network_evaluator, pure_mcts, search
 
@@ -21,8 +21,7 @@ def random_player(game: Gomoku) -> Player:
     """Uniformly random legal moves."""
 
     def play(key: jax.Array, states: State) -> jax.Array:
-        keys = jax.random.split(key, states.to_play.shape[0])
-        return jax.vmap(game.random_action)(keys, states)
+        return random_actions(game, key, states)
 
     return play
 

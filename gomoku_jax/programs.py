@@ -14,6 +14,7 @@ from gomoku_jax.checkpoint import TrainingState, total_updates
 from gomoku_jax.config import TrainConfig
 from gomoku_jax.encode import legal_action_masks, observe, states_from_positions
 from gomoku_jax.game import Gomoku
+from gomoku_jax.inference import prepare
 from gomoku_jax.network import apply_network
 from gomoku_jax.players import mcts_player, policy_player, search_player
 from gomoku_jax.search import network_evaluator
@@ -71,8 +72,9 @@ def make_programs(config: TrainConfig, mesh: jax.sharding.Mesh | None = None) ->
 
     def play_share(params, selfplay, key):
         shard = jax.lax.axis_index(DATA)
+        prepared = prepare(config.network, params)
         selfplay, positions, is_new, stats = run_selfplay(
-            game, evaluator, share, config.search, params, selfplay, key, shard
+            game, evaluator, share, config.search, prepared, selfplay, key, shard
         )
         return selfplay, positions, is_new, jax.tree.map(lambda x: x[None], stats)
 

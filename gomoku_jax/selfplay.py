@@ -16,7 +16,18 @@ from gomoku_jax.config import SearchConfig, SelfplayConfig
 from gomoku_jax.encode import legal_action_masks
 from gomoku_jax.game import Gomoku, State, random_opening
 from gomoku_jax.network import Params
-from gomoku_jax.search import Evaluator, SearchOutput, draw_action, mask_logits, search_with
+from gomoku_jax.search import (
+    Evaluator,
+    SearchOutput,
+    SearchTree,
+    advance_tree,
+    draw_action,
+    init_tree,
+    mask_logits,
+    run_simulations,
+    search_output,
+    search_with,
+)
 
 
 class Moves(struct.PyTreeNode):
@@ -125,10 +136,17 @@ def run_selfplay(
         are positions of games that ended in this call; counts.
     """
 
-    def move(states: State, key: jax.Array) -> tuple[State, Moves]:
+    def move(carry: tuple[State, SearchTree | None], key: jax.Array):
+        states, tree = carry
         kind_key, games_key = jax.random.split(key)
         search_key, draw_key, opening_key = jax.random.split(jax.random.fold_in(games_key, shard), 3)
-        output, is_full = _search(game, evaluate, config, search_config, params, states, kind_key, search_key)
+        if tree is None:
+            output, is_full = _search(
+                game, evaluate, config, search_config, params, states, kind_key, search_key
+            )
+        else:
+            tree = run_simulations(game, evaluate, params, tree, search_config.num_simulations, search_config)
+            output, is_full = search_output(tree, search_config), jnp.bool_(True)
         action = _draw(game, evaluate, config, params, states, output, draw_key)
         after = jax.vmap(game.step)(states, action)
         moves = Moves(
@@ -142,9 +160,19 @@ def run_selfplay(
             terminated=after.terminated,
             winner=after.winner,
         )
-        return _restart(after, _openings(game, config, opening_key)), moves
+        states = _restart(after, _openings(game, config, opening_key))
+        if tree is not None:  # the key is for the next position's search
+            tree = advance_tree(game, evaluate, params, search_key, tree, action, states, search_config)
+        return (states, tree), moves
 
-    states, moves = jax.lax.scan(move, selfplay.states, jax.random.split(key, config.moves_per_iteration))
+    tree = None
+    if search_config.reuse_tree:
+        key, tree_key = jax.random.split(key)
+        tree_key = jax.random.fold_in(tree_key, shard)
+        tree = init_tree(game, evaluate, params, tree_key, selfplay.states, search_config)
+    (states, _), moves = jax.lax.scan(
+        move, (selfplay.states, tree), jax.random.split(key, config.moves_per_iteration)
+    )
     window = jax.tree.map(lambda old, new: jnp.concatenate([old, new]), selfplay.pending, moves)
     positions, is_new = finished_positions(
         window, config.moves_per_iteration, config.search_value_fraction, search_config.ply_discount

@@ -9,10 +9,10 @@ PACKAGE = pathlib.Path(__file__).resolve().parent.parent / "gomoku_jax"
 EXPERIMENTS = PACKAGE.parent / "experiments"
 
 LAYERS = (
-    {"config", "metrics", "presets"},
+    {"config", "metrics", "presets", "compilation"},
     {"game"},
     {"encode", "symmetry"},
-    {"conv", "network"},
+    {"conv", "network", "inference"},
     {"search"},
     {"players", "selfplay"},
     {"replay", "learn", "arena", "rating"},
@@ -22,7 +22,13 @@ LAYERS = (
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 # Pairs within a row, where one module is a part of the other that has its own file.
-PARTS = {("network", "conv"), ("presets", "config"), ("train", "programs")}
+PARTS = {
+    ("network", "conv"),
+    ("inference", "conv"),
+    ("inference", "network"),
+    ("presets", "config"),
+    ("train", "programs"),
+}
 
 
 def imported_modules(path: pathlib.Path) -> set[str]:

@@ -8,6 +8,12 @@ from gomoku_jax.game.state import State
 from gomoku_jax.game.tables import line_end_table, line_table
 
 
+def random_actions(game: Gomoku, key: jax.Array, states: State) -> jax.Array:
+    """int32 [B]: a uniformly random legal action of each game; 0 where there is none. Consumes `key`."""
+    bits = jax.random.bits(key, states.to_play.shape, jnp.uint32)
+    return jax.vmap(game.action_from_bits)(states, bits)
+
+
 def random_order(key: jax.Array, state: State) -> jax.Array:
     """A uniformly random order of the empty points of one game. Consumes `key`.
 

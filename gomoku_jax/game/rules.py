@@ -134,27 +134,64 @@ class Gomoku:
         reach = self.k - 1 if self.rule == "freestyle" else self.k
         flat = jnp.append(state.board.reshape(-1), jnp.int8(0))
         same = flat[jnp.asarray(ray_table(self.height, self.width, reach))] == jnp.asarray(color, jnp.int8)
-        runs = jnp.cumprod(same, axis=-1, dtype=jnp.int8).sum((-2, -1), dtype=jnp.int32) + 1  # [A, 4]
+        runs = unbroken(same).sum((-2, -1), dtype=jnp.int32) + 1  # [A, 4]
         wins = runs >= self.k if self.rule == "freestyle" else runs == self.k
         return wins.any(-1) & self.legal_action_mask(state)
 
+    def nth_legal_action(self, state: State, n: jax.typing.ArrayLike) -> jax.Array:
+        """int32 []: the legal action with `n` (int []) legal ones before it; 0 where there is no such."""
+        legal = self.legal_action_mask(state).reshape(self.shape)
+        return self._nth(legal, legal.sum(-1, dtype=jnp.int32), jnp.asarray(n, jnp.int32))
+
     def random_action(self, key: jax.Array, state: State) -> jax.Array:
-        """int32 []: a uniformly random legal action; 0 when there is none. Consumes `key`."""
-        legal = self.legal_action_mask(state)
-        order = jnp.cumsum(legal, dtype=jnp.int32)
-        pick = jax.random.randint(key, (), 0, jnp.maximum(order[-1], 1), jnp.int32)
-        return jnp.argmax(order > pick).astype(jnp.int32)
+        """int32 []: a uniformly random legal action; 0 when there is none. Consumes `key`.
+
+        For a batch, `random_actions` draws all from one key.
+        """
+        return self.action_from_bits(state, jax.random.bits(key, (), jnp.uint32))
+
+    def action_from_bits(self, state: State, bits: jax.Array) -> jax.Array:
+        """int32 []: the legal action that 32 random bits, uint32 [], pick; uniform to A in 2**32."""
+        legal = self.legal_action_mask(state).reshape(self.shape)
+        in_row = legal.sum(-1, dtype=jnp.int32)
+        count = in_row.sum().astype(jnp.uint32)
+        # floor(bits * count / 2**32), in halves that do not overflow.
+        low = ((bits & 0xFFFF) * count) >> 16
+        n = ((bits >> 16) * count + low) >> 16
+        return self._nth(legal, in_row, n.astype(jnp.int32))
+
+    def _nth(self, legal: jax.Array, in_row: jax.Array, n: jax.Array) -> jax.Array:
+        """The n-th True of bool [H, W], by rows first: H + W numbers to add up, not A."""
+        up_to_row = _running_sum(in_row)
+        row = jnp.minimum((up_to_row <= n).sum(dtype=jnp.int32), self.height - 1)
+        rest = n - (up_to_row[row] - in_row[row])
+        col = (_running_sum(legal[row]) <= rest).sum(dtype=jnp.int32)
+        return jnp.where((n >= 0) & (n < up_to_row[-1]), row * self.width + col, 0)
 
     def _lines_through(self, board: jax.Array, action: jax.Array, reach: int) -> tuple[jax.Array, jax.Array]:
         """Does the stone at `action` stand in a winning line, per direction? bool [4].
 
         And the stones joined to it, bool [4, 2, reach]: per direction and side, one unbroken run.
         """
-        rays = ray_table(self.height, self.width, reach)
-        flat = jnp.append(board.reshape(-1), jnp.int8(0))  # off the board counts as empty
+        flat = board.reshape(-1)
         color = flat[action]
-        same = flat[jnp.asarray(rays)[action]] == color
-        runs = jnp.cumprod(same, axis=-1, dtype=jnp.int8).astype(bool)
+        cells = jnp.asarray(ray_table(self.height, self.width, reach))[action]
+        same = (flat[jnp.minimum(cells, self.num_actions - 1)] == color) & (cells < self.num_actions)
+        runs = unbroken(same)
         length = 1 + runs.sum((-2, -1), dtype=jnp.int32)
         wins = length >= self.k if self.rule == "freestyle" else length == self.k
         return wins & (color != 0), runs
+
+
+def _running_sum(x: jax.Array) -> jax.Array:
+    """int32 [n]: as `cumsum` of small numbers, as a product, which batches better."""
+    ones = jnp.tri(x.shape[0], dtype=jnp.float32)
+    return jnp.dot(ones, x.astype(jnp.float32), precision="highest").astype(jnp.int32)
+
+
+def unbroken(same: jax.Array) -> jax.Array:
+    """Bool [..., n]: True up to the first False."""
+    steps = [same[..., 0]]
+    for i in range(1, same.shape[-1]):
+        steps.append(steps[-1] & same[..., i])
+    return jnp.stack(steps, axis=-1)

@@ -2,19 +2,39 @@
 
 from gomoku_jax.search.noise import add_root_noise, dirichlet_over_legal, draw_action, temper
 from gomoku_jax.search.pure_mcts import pure_mcts
-from gomoku_jax.search.tree_search import network_evaluator, search, search_with
-from gomoku_jax.search.types import Evaluator, SearchOutput, mask_logits
+from gomoku_jax.search.tree import SearchTree, to_mctx
+from gomoku_jax.search.tree_search import (
+    advance_tree,
+    anytime_search,
+    init_tree,
+    network_evaluator,
+    run_simulations,
+    search,
+    search_output,
+    search_with,
+    summarize,
+)
+from gomoku_jax.search.types import Evaluator, SearchOutput, SearchSummary, mask_logits
 
 __all__ = [
     "Evaluator",
     "SearchOutput",
+    "SearchSummary",
+    "SearchTree",
     "add_root_noise",
+    "advance_tree",
+    "anytime_search",
     "dirichlet_over_legal",
     "draw_action",
+    "init_tree",
     "mask_logits",
     "network_evaluator",
     "pure_mcts",
+    "run_simulations",
     "search",
+    "search_output",
     "search_with",
+    "summarize",
     "temper",
+    "to_mctx",
 ]

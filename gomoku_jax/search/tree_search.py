@@ -1,6 +1,15 @@
-"""Batched PUCT and Gumbel search with a network, on mctx."""
+"""Batched PUCT and Gumbel search with a network: at once, or in steps that can stop and go on.
+
+    tree = init_tree(game, evaluate, params, key, states, config)
+    tree = run_simulations(game, evaluate, params, tree, 50, config)  # any number of times
+    summary = summarize(tree, config)
+
+is `search_with`, whatever the steps.
+"""
 
 import functools
+import time
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -10,20 +19,35 @@ import mctx
 from gomoku_jax.config import NetworkConfig, SearchConfig
 from gomoku_jax.encode import legal_action_masks, observe
 from gomoku_jax.game import Gomoku, State
-from gomoku_jax.network import NetworkOutput, Params, apply_network
+from gomoku_jax.inference import Prepared, apply_prepared, prepare
+from gomoku_jax.network import NetworkOutput, Params
 from gomoku_jax.search.noise import add_root_noise, draw_action
-from gomoku_jax.search.types import MASKED_LOGIT, Evaluator, SearchOutput, mask_logits
+from gomoku_jax.search.simulation import gumbel_q_transform, simulate
+from gomoku_jax.search.stock import run_policy
+from gomoku_jax.search.tree import (
+    ROOT,
+    SearchTree,
+    children_visits,
+    new_tree,
+    node_view,
+    principal_variation,
+    subtree,
+)
+from gomoku_jax.search.types import MASKED_LOGIT, Evaluator, SearchOutput, SearchSummary, mask_logits
 
-# Chex's dataclasses hide their fields from type checkers.
-_RootOutput: Any = mctx.RootFnOutput
-_StepOutput: Any = mctx.RecurrentFnOutput
+_RootOutput: Any = mctx.RootFnOutput  # chex's dataclasses hide their fields from type checkers
 
 
 def network_evaluator(game: Gomoku, config: NetworkConfig) -> Evaluator:
-    """The evaluator that runs a network on a batch of states."""
+    """The evaluator that runs a network on a batch of states.
 
-    def evaluate(params: Params, states: State) -> NetworkOutput:
-        return apply_network(config, params, observe(game, states, config.planes))
+    Its parameters are those of `init_network`, or better, where it runs many times, what `prepare` made of
+    them.
+    """
+
+    def evaluate(params: Params | Prepared, states: State) -> NetworkOutput:
+        prepared = params if isinstance(params, Prepared) else prepare(config, params)
+        return apply_prepared(config, prepared, observe(game, states, config.planes))
 
     return evaluate
 
@@ -41,12 +65,13 @@ def search(
     Args:
         game: the rules.
         net_config: the network's config.
-        params: the network's parameters.
+        params: the network's parameters, or `prepare`d ones.
         key: typed PRNG key.
         states: B games, [B, ...]. Finished games are allowed; they give finite numbers of no meaning.
         search_config: what search, and how much.
     """
-    return search_with(game, network_evaluator(game, net_config), params, key, states, search_config)
+    prepared = params if isinstance(params, Prepared) else prepare(net_config, params)
+    return search_with(game, network_evaluator(game, net_config), prepared, key, states, search_config)
 
 
 def search_with(
@@ -58,27 +83,30 @@ def search_with(
     config: SearchConfig,
 ) -> SearchOutput:
     """`search` with any evaluator `(params, states [B]) -> NetworkOutput`."""
+    if config.backend == "mctx":
+        return _search_on_mctx(game, evaluate, params, key, states, config)
+    tree = init_tree(game, evaluate, params, key, states, config)
+    tree = run_simulations(game, evaluate, params, tree, config.num_simulations, config)
+    return search_output(tree, config)
+
+
+def _root(game: Gomoku, evaluate: Evaluator, params, key, states: State, config: SearchConfig):
+    """Masked prior logits [B, A] with their noise, and values [B]."""
     legal = legal_action_masks(game, states)
-    noise_key, search_key, draw_key = jax.random.split(key, 3)
     output = evaluate(params, states)
     prior_logits = mask_logits(output.policy_logits, legal)
     if config.algorithm == "puct" and config.dirichlet_fraction > 0:
         prior_logits = add_root_noise(
-            noise_key, prior_logits, legal, config.dirichlet_fraction, config.dirichlet_alpha
+            key, prior_logits, legal, config.dirichlet_fraction, config.dirichlet_alpha
         )
-    run = _run_puct if config.algorithm == "puct" else _run_gumbel
-    policy_output: Any = run(
-        config,
-        params=params,
-        rng_key=search_key,
-        root=_RootOutput(prior_logits=prior_logits, value=output.value, embedding=states),
-        recurrent_fn=_recurrent_fn(game, evaluate, config.ply_discount),
-        num_simulations=config.num_simulations,
-        invalid_actions=~legal,
-        max_depth=config.max_depth,
-    )
+    return prior_logits, output.value
+
+
+def _search_on_mctx(game, evaluate, params, key, states, config) -> SearchOutput:
+    noise_key, search_key, draw_key = jax.random.split(key, 3)
+    prior_logits, value = _root(game, evaluate, params, noise_key, states, config)
+    policy_output = run_policy(game, evaluate, params, search_key, states, prior_logits, value, config)
     summary = policy_output.search_tree.summary()
-    weights = jnp.where(legal, policy_output.action_weights, 0.0)
     if config.algorithm == "puct":
         action = draw_action(draw_key, summary.visit_counts, config.temperature)
     else:
@@ -86,62 +114,263 @@ def search_with(
     visits = summary.visit_counts.astype(jnp.int32)
     return SearchOutput(
         action=action.astype(jnp.int32),
-        action_weights=weights,
+        action_weights=jnp.where(legal_action_masks(game, states), policy_output.action_weights, 0.0),
         visit_counts=visits,
         q_values=jnp.where(visits > 0, summary.qvalues, 0.0),
         root_value=summary.value,
     )
 
 
-def _recurrent_fn(game: Gomoku, evaluate: Evaluator, ply_discount: float):
-    """A step of the games in mctx's terms: the reward is the mover's, the value the next side's."""
-
-    def recurrent_fn(params, key, actions, states):
-        del key
-        after = jax.vmap(game.step)(states, actions)
-        output = evaluate(params, after)
-        reward = jnp.where(states.terminated, 0, after.winner * states.to_play).astype(jnp.float32)
-        discount = jnp.where(after.terminated, 0.0, -ply_discount).astype(jnp.float32)
-        logits = mask_logits(output.policy_logits, legal_action_masks(game, after))
-        value = jnp.where(after.terminated, 0.0, output.value)
-        return _StepOutput(reward=reward, discount=discount, prior_logits=logits, value=value), after
-
-    return recurrent_fn
+# The fast search, in steps.
 
 
-def _unscaled_q(tree: Any, node_index: Any) -> jax.Array:
-    """AlphaZero's Q of one node's actions, [A]: in [-1, 1], 0 for unvisited.
+def tree_capacity(config: SearchConfig) -> int:
+    """N, the nodes a game needs room for."""
+    return 1 + config.num_simulations * (2 if config.reuse_tree else 1)
 
-    Illegal actions get a finite minimum: mctx masks them at the root only, and inside the tree a prior
-    of 0 is no protection when all legal actions have a Q below 0. A finished game has no legal action; there
-    all are alike, so that visits to it spread out instead of growing a chain of nodes.
+
+def init_tree(
+    game: Gomoku, evaluate: Evaluator, params: Any, key: jax.Array, states: State, config: SearchConfig
+) -> SearchTree:
+    """The trees of a search before its first simulation. Pure and jittable; consumes `key`.
+
+    Arguments as for `search_with`. A tree has room for `config.num_simulations` simulations.
     """
-    q_values = jnp.where(tree.children_visits[node_index] > 0, tree.qvalues(node_index), 0.0)
-    illegal = tree.children_prior_logits[node_index] <= MASKED_LOGIT / 2
-    return jnp.where(illegal & ~illegal.all(), MASKED_LOGIT, q_values)
-
-
-def _run_puct(config: SearchConfig, **kwargs) -> mctx.PolicyOutput:
-    return mctx.muzero_policy(
-        **kwargs,
-        qtransform=_unscaled_q,
-        dirichlet_fraction=0.0,  # ours is drawn over legal moves
-        pb_c_init=config.c_puct,
-        pb_c_base=config.c_puct_base,
+    noise_key, search_key, draw_key = jax.random.split(key, 3)
+    logits, value = _root(game, evaluate, params, noise_key, states, config)
+    make = functools.partial(new_tree, states, value=value, capacity=tree_capacity(config))
+    if config.algorithm == "puct":
+        # To the bit what mctx makes of prior and key, without the noise that it would multiply by 0.
+        loop_key = jax.random.split(search_key, 3)[2]
+        prior = jax.nn.softmax(logits, axis=-1)
+        logits = jnp.log(jnp.maximum(prior, jnp.finfo(prior.dtype).tiny))
+        logits = mask_logits(logits - logits.max(-1, keepdims=True), legal_action_masks(game, states))
+        return make(
+            prior_logits=logits, explores=True, root_gumbel=None, loop_key=loop_key, policy_key=draw_key
+        )
+    loop_key, root = _gumbel_policy(config, search_key, logits, value, None)[1]
+    return make(
+        prior_logits=root.children_prior_logits[:, ROOT],
+        explores=False,
+        root_gumbel=root.extra_data.root_gumbel,
+        loop_key=loop_key,
+        policy_key=search_key,
     )
 
 
-def _run_gumbel(config: SearchConfig, **kwargs) -> mctx.PolicyOutput:
-    num_actions = kwargs["invalid_actions"].shape[-1]
-    qtransform = functools.partial(
-        mctx.qtransform_completed_by_mix_value,
-        value_scale=config.value_scale,
-        maxvisit_init=config.visit_offset,
-        rescale_values=config.rescale_values,
-    )
-    return mctx.gumbel_muzero_policy(
-        **kwargs,
-        qtransform=qtransform,
-        max_num_considered_actions=min(config.max_considered_actions, num_actions),
+def run_simulations(
+    game: Gomoku,
+    evaluate: Evaluator,
+    params: Any,
+    tree: SearchTree,
+    count: jax.typing.ArrayLike,
+    config: SearchConfig,
+) -> SearchTree:
+    """Goes on searching. Pure and jittable; under jit, donate the tree.
+
+    Args:
+        game: the rules, as in `init_tree`, like the next two and `config`.
+        evaluate: priors and values of a batch of states.
+        params: what `evaluate` takes.
+        tree: from `init_tree`, or as this function left it.
+        count: int [], simulations to run; may be traced. At most what is left of `config.num_simulations`.
+        config: the search.
+    """
+    left = config.num_simulations - tree.num_simulations
+    count = jnp.clip(jnp.asarray(count, jnp.int32), 0, jnp.maximum(left, 0))
+    return simulate(game, evaluate, params, tree, count, config)
+
+
+def _gumbel_policy(config: SearchConfig, key, logits, value, tree: SearchTree | None):
+    """mctx's policy around a search done elsewhere: its output, and the state its loop begins with."""
+    began: list[Any] = []
+
+    def loop(lower, upper, body, state):
+        del lower, upper, body
+        began.append(state)
+        return state if tree is None else (state[0], node_view(tree, jnp.zeros(value.shape, jnp.int32)))
+
+    output = mctx.gumbel_muzero_policy(
+        params=None,
+        rng_key=key,
+        root=_RootOutput(prior_logits=logits, value=value, embedding=jnp.zeros(value.shape)),
+        recurrent_fn=lambda *_: None,  # pyright: ignore[reportArgumentType]  # never called
+        num_simulations=config.num_simulations,
+        invalid_actions=logits <= MASKED_LOGIT / 2,
+        loop_fn=loop,
+        qtransform=gumbel_q_transform(config),
+        max_num_considered_actions=min(config.max_considered_actions, logits.shape[-1]),
         gumbel_scale=config.gumbel_scale,
     )
+    return output, began[0]
+
+
+def search_output(tree: SearchTree, config: SearchConfig) -> SearchOutput:
+    """What the search says so far; without a simulation, what the prior says."""
+    root = jnp.zeros(tree.num_nodes.shape, jnp.int32)
+    visits = children_visits(tree, root)
+    logits = tree.prior_logits[:, ROOT]
+    legal = ~tree.states.terminated[:, ROOT, None] & (logits > MASKED_LOGIT / 2)
+    if config.algorithm == "puct":
+        total = visits.sum(-1, keepdims=True)
+        counts = visits.astype(jnp.float32)
+        weights = jnp.where(total > 0, counts / jnp.maximum(total, 1), jax.nn.softmax(logits, axis=-1))
+        action = draw_action(tree.policy_key, jnp.where(total > 0, counts, weights), config.temperature)
+    else:
+        output = _gumbel_policy(config, tree.policy_key, logits, tree.raw_value[:, ROOT], tree)[0]
+        action, weights = output.action, output.action_weights
+    return SearchOutput(
+        action=action.astype(jnp.int32),
+        action_weights=jnp.where(legal, weights, 0.0),
+        visit_counts=visits,
+        q_values=jnp.where(visits > 0, tree.q_values[:, ROOT], 0.0),
+        root_value=tree.value[:, ROOT],
+    )
+
+
+def summarize(tree: SearchTree, config: SearchConfig, line_length: int = 8) -> SearchSummary:
+    """The search so far, for those who watch it. Pure and jittable.
+
+    Args:
+        tree: the trees.
+        config: the search.
+        line_length: static; plies of the principal variation.
+    """
+    logits = tree.prior_logits[:, ROOT]
+    legal = ~tree.states.terminated[:, ROOT, None] & (logits > MASKED_LOGIT / 2)
+    return SearchSummary(
+        output=search_output(tree, config),
+        prior=jnp.where(legal, jax.nn.softmax(logits, axis=-1), 0.0),
+        raw_value=tree.raw_value[:, ROOT],
+        principal_variation=principal_variation(tree, line_length),
+        num_simulations=tree.num_simulations,
+    )
+
+
+def advance_tree(
+    game: Gomoku,
+    evaluate: Evaluator,
+    params: Any,
+    key: jax.Array,
+    tree: SearchTree,
+    actions: jax.Array,
+    states: State,
+    config: SearchConfig,
+) -> SearchTree:
+    """The trees for the positions after a move, with what was searched below it. Consumes `key`.
+
+    The root's prior is made anew, with noise of its own; visits and values of a kept subtree stay as they
+    are, and `config.num_simulations` more fit in. A game starts afresh where nothing was searched below its
+    move, where the subtree would leave no room, and where `states` is not the position after the move
+    (a new game).
+
+    Args:
+        game: the rules, and so on as in `init_tree`; `config.reuse_tree` must be set.
+        evaluate: priors and values of a batch of states.
+        params: what `evaluate` takes.
+        key: typed PRNG key.
+        tree: the trees before the move.
+        actions: int32 [B], the moves.
+        states: B games after the moves.
+        config: the search.
+    """
+    if not config.reuse_tree:
+        raise ValueError("search.reuse_tree = False: trees have no room for a subtree and a search")
+    fresh = init_tree(game, evaluate, params, key, states, config)
+    moved, keep = subtree(tree, actions, tree.capacity - config.num_simulations)
+    keep &= (moved.states.board[:, ROOT] == states.board).all((-2, -1))
+    keep &= moved.states.to_play[:, ROOT] == states.to_play
+
+    def choose(old: jax.Array, new: jax.Array) -> jax.Array:
+        return jnp.where(keep.reshape(-1, *(1,) * (old.ndim - 1)), old, new)
+
+    shared = {name: getattr(fresh, name) for name in ("loop_key", "policy_key", "num_simulations")}
+    tree = jax.tree.map(
+        choose, moved.replace(**dict.fromkeys(shared)), fresh.replace(**dict.fromkeys(shared))
+    ).replace(**shared)
+    # The root's new prior, for its children too.
+    logits = fresh.prior_logits[:, ROOT]
+    prior = jax.nn.softmax(logits, axis=-1)
+    below = jnp.take_along_axis(prior, jnp.maximum(tree.action_from_parent, 0), axis=1)
+    visits = children_visits(tree, jnp.zeros(actions.shape, jnp.int32))
+    return tree.replace(
+        prior_logits=tree.prior_logits.at[:, ROOT].set(logits),
+        exploration=tree.exploration.at[:, ROOT].set(prior / (visits + 1)),
+        prior=jnp.where(tree.parent == ROOT, below, tree.prior),
+    )
+
+
+# The fast search on the host, until a deadline.
+
+
+@functools.lru_cache(maxsize=16)
+def _steps(game: Gomoku, net_config: NetworkConfig, config: SearchConfig, line_length: int):
+    """The three steps, compiled."""
+    evaluate = network_evaluator(game, net_config)
+
+    def start(params, key, states):
+        return init_tree(game, evaluate, params, key, states, config)
+
+    def advance(params, tree, count):
+        return run_simulations(game, evaluate, params, tree, count, config)
+
+    def look(tree):
+        return summarize(tree, config, line_length)
+
+    return jax.jit(start), jax.jit(advance, donate_argnums=1), jax.jit(look)
+
+
+def anytime_search(
+    game: Gomoku,
+    net_config: NetworkConfig,
+    params: Params,
+    key: jax.Array,
+    states: State,
+    config: SearchConfig,
+    *,
+    seconds: float | None = None,
+    chunk: int = 16,
+    line_length: int = 8,
+) -> Iterator[SearchSummary]:
+    """Searches in chunks on the host and yields what it has found, for watchers and deadlines.
+
+    The last summary of a search that runs to its end is that of `search`. Stop by not asking for more.
+
+    Args:
+        game: the rules, and so on as in `search`; `config.num_simulations` is the most.
+        net_config: the network's config.
+        params: the network's parameters.
+        key: typed PRNG key; consumed.
+        states: B games, [B, ...].
+        config: the search.
+        seconds: stop after the chunk in which this time is over, compilation excluded; None is no limit.
+        chunk: simulations between two summaries; any number runs the same compiled program.
+        line_length: plies of the principal variation.
+
+    Raises:
+        ValueError: a chunk or a time that is not positive, before any work.
+    """
+    if chunk < 1:
+        raise ValueError(f"chunk = {chunk}: at least 1")
+    if seconds is not None and seconds <= 0:
+        raise ValueError(f"seconds = {seconds}: more than 0, or None")
+    return _anytime(game, net_config, params, key, states, config, seconds, chunk, line_length)
+
+
+def _anytime(game, net_config, params, key, states, config, seconds, chunk, line_length):
+    start, advance, look = _steps(game, net_config, config, line_length)
+    prepared = (
+        params if isinstance(params, Prepared) else jax.jit(prepare, static_argnums=0)(net_config, params)
+    )
+    tree = start(prepared, key, states)
+    tree = advance(prepared, tree, 0)  # compiles, where it is the first time
+    jax.block_until_ready(look(tree))
+    started = time.monotonic()
+    done = 0
+    while done < config.num_simulations:
+        tree = advance(prepared, tree, min(chunk, config.num_simulations - done))
+        done += min(chunk, config.num_simulations - done)
+        summary = jax.block_until_ready(look(tree))
+        yield summary
+        if seconds is not None and time.monotonic() - started >= seconds:
+            return

@@ -34,6 +34,24 @@ class SearchOutput(struct.PyTreeNode):
     root_value: jax.Array
 
 
+class SearchSummary(struct.PyTreeNode):
+    """A search that may go on, seen from outside; values are from the view of the side to move at the root.
+
+    Attributes:
+        output: what the search would give if it ended here.
+        prior: float32 [B, A], the root's prior probabilities, noise included.
+        raw_value: float32 [B], the network's value of the root.
+        principal_variation: int32 [B, L], the most visited line, -1 after its end.
+        num_simulations: int32 [], simulations run so far.
+    """
+
+    output: SearchOutput
+    prior: jax.Array
+    raw_value: jax.Array
+    principal_variation: jax.Array
+    num_simulations: jax.Array
+
+
 def mask_logits(logits: jax.Array, legal: jax.Array) -> jax.Array:
     """Logits [..., A] with a finite minimum for illegal actions."""
     return jnp.where(legal, logits, MASKED_LOGIT)

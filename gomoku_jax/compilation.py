@@ -1,0 +1,41 @@
+"""JAX's persistent compilation cache, for scripts: what was compiled once is read at the next start."""
+
+import os
+import pathlib
+
+import jax
+
+_LEAST_SECONDS = 0.2  # compilations shorter than this are not worth a file
+
+
+def default_cache_folder() -> pathlib.Path:
+    """`gomoku_jax/compiled` in the user's cache folder: $XDG_CACHE_HOME, or ~/.cache."""
+    base = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
+    return pathlib.Path(base) / "gomoku_jax" / "compiled"
+
+
+def use_compilation_cache(folder: str | pathlib.Path | None = None) -> pathlib.Path | None:
+    """Keeps compiled programs in a folder, across processes. For scripts, before the first compilation.
+
+    Does nothing where JAX is told already: by JAX_COMPILATION_CACHE_DIR, by its configuration, or by
+    JAX_ENABLE_COMPILATION_CACHE=false.
+
+    Args:
+        folder: where; by default `default_cache_folder()`.
+
+    Returns:
+        The folder in use; None where the cache is switched off or no folder can be made.
+    """
+    if not jax.config.jax_enable_compilation_cache:  # pyright: ignore[reportAttributeAccessIssue]
+        return None
+    if jax.config.jax_compilation_cache_dir:  # pyright: ignore[reportAttributeAccessIssue]
+        return pathlib.Path(jax.config.jax_compilation_cache_dir)  # pyright: ignore[reportAttributeAccessIssue]
+    chosen = default_cache_folder() if folder is None else pathlib.Path(folder)
+    try:
+        chosen.mkdir(parents=True, exist_ok=True)
+    except OSError:  # a cache is a convenience: work goes on without
+        return None
+    jax.config.update("jax_compilation_cache_dir", str(chosen))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", _LEAST_SECONDS)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
+    return chosen
