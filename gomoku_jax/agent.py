@@ -138,7 +138,10 @@ class PlayerSpec:
     make: Callable[[Gomoku], Player]
 
 
-PLAYER_SPECS = "random, tactical, mcts:PLAYOUTS, or a run or agent folder with @SIMULATIONS if wanted"
+PLAYER_SPECS = (
+    "random, tactical, mcts:PLAYOUTS, or a run folder, an agent folder or a published .model file, "
+    "with @SIMULATIONS if wanted"
+)
 
 
 def parse_player(spec: str, num_simulations: int | None = None) -> PlayerSpec:
@@ -172,6 +175,11 @@ def parse_player(spec: str, num_simulations: int | None = None) -> PlayerSpec:
         raise AgentError(f"player {spec!r}: @ takes a number of simulations, not {simulations!r}")
     if not pathlib.Path(path).exists():
         raise AgentError(f"player {spec!r}: no such player or folder; choose {PLAYER_SPECS}")
-    agent = load_agent(path)
+    if path.endswith(".model"):
+        from gomoku_jax.published import load_published  # which is made of agents itself
+
+        agent = load_published(path)
+    else:
+        agent = load_agent(path)
     shown = agent.search.num_simulations if num_simulations is None else num_simulations
     return PlayerSpec(f"{path}@{shown}", agent, lambda game: agent.player(num_simulations, game))

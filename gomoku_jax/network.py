@@ -1,5 +1,6 @@
 """Policy-value networks: the tutorials' three convolutions, and a residual tower that fits any board."""
 
+import math
 from typing import Any, NamedTuple
 
 import flax.linen as nn
@@ -129,3 +130,14 @@ def apply_network(net_config: NetworkConfig, params: Params, observations: jax.A
 def num_parameters(params: Params) -> int:
     """How many numbers the parameters hold."""
     return sum(leaf.size for leaf in jax.tree.leaves(params))
+
+
+def flops_per_position(net_config: NetworkConfig, game: Gomoku) -> int:
+    """Multiplications and additions of one evaluation, counted over convolutions and dense layers."""
+    shapes = jax.eval_shape(lambda: init_network(net_config, game, jax.random.key(0)))
+    once = ("policy_dense", "policy_pool", "value_hidden", "value_dense")  # the others run at every point
+    total = 0
+    for name, layer in shapes.items():
+        times = 1 if name in once or name.endswith("_pool") else game.num_actions
+        total += 2 * math.prod(layer["kernel"].shape) * times
+    return total

@@ -16,13 +16,13 @@ LAYERS = (
     {"search"},
     {"players", "selfplay"},
     {"replay", "learn", "arena", "rating"},
-    {"checkpoint", "sharding", "agent"},
+    {"checkpoint", "sharding", "agent", "published"},
     {"train", "programs"},
     {"play"},
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 # Pairs within a row, where one module is a part of the other that has its own file.
-PARTS = {
+PARTS = {("published", "agent"), ("agent", "published"),
     ("network", "conv"),
     ("inference", "conv"),
     ("inference", "network"),

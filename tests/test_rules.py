@@ -21,10 +21,12 @@ from gomoku_jax.game import (
     Gomoku,
     State,
     playout_winner,
+    random_actions,
     random_opening,
     random_order,
     replay_moves,
 )
+from gomoku_jax.game.rules import unbroken
 from gomoku_jax.game.tables import line_end_table, line_table
 
 RULES: tuple[Rule, ...] = ("freestyle", "exact")
@@ -688,6 +690,147 @@ def test_random_openings_stop_before_the_end_of_the_game():
     assert not any(oracle.winners(board, 3, "freestyle") for board in np.asarray(states.board)[:, -1])
 
 
+# --- Picking a legal move ---------------------------------------------------------------------------------
+
+PICK_BOARDS = [(3, 3), (3, 26), (26, 3), (5, 7), (15, 15), (26, 26)]
+
+
+def strewn(height: int, width: int, count: int, seed: int = 0) -> tuple[State, list[list[int]]]:
+    """Boards of all degrees of filling, from empty to full, the last three over; and their legal actions."""
+    rng = np.random.default_rng(seed)
+    filled = rng.random((count, height * width)) < np.linspace(0, 1, count)[:, None]
+    filled[1, :-1], filled[1, -1] = True, False  # the last point alone
+    filled[2, width:] = True  # whole rows without a legal point
+    filled[3, :-width] = True
+    colours = rng.choice(np.array([-1, 1], np.int8), filled.shape)
+    states = running_states((filled * colours).reshape(count, height, width), rng.choice([-1, 1], count))
+    over = np.arange(count) >= count - 3
+    legal = [
+        [] if end else [a for a in range(height * width) if not row[a]]
+        for row, end in zip(filled.tolist(), over, strict=True)
+    ]
+    return states.replace(terminated=jnp.asarray(over)), legal
+
+
+@pytest.mark.parametrize("height, width", PICK_BOARDS)
+def test_nth_legal_action(height, width):
+    points = height * width
+    states, legal = strewn(height, width, 24)
+    game = Gomoku(height, width, 3)
+    numbers = [-(2**31), -points, -1, *range(points + 6), 2**31 - 1]
+    picked = jax.jit(jax.vmap(jax.vmap(game.nth_legal_action, (None, 0)), (0, None)))(
+        states, jnp.asarray(numbers, np.int32)
+    )
+    assert picked.dtype == jnp.int32
+    expected = [[row[n] if 0 <= n < len(row) else 0 for n in numbers] for row in legal]
+    np.testing.assert_array_equal(picked, expected)
+    sizes = [len(row) for row in legal]
+    assert max(sizes) == points and 0 in sizes and 1 in sizes and {-1, sizes[0], sizes[0] + 5} <= {*numbers}
+
+
+@pytest.mark.parametrize("n", [3, np.int64(3), np.uint8(3), jnp.int8(3)])
+def test_nth_legal_action_of_any_integer_type(n):
+    game = Gomoku(3, 5, 3)
+    picked = game.nth_legal_action(replay_moves(game, [0, 2, 4, 9]), n)
+    assert picked == 6 and picked.dtype == jnp.int32 and picked.shape == ()  # 1, 3, 5, 6
+
+
+@pytest.mark.parametrize("height, width", PICK_BOARDS)
+def test_action_from_bits_is_the_floor_of_a_product(height, width):
+    states, legal = strewn(height, width, 24)
+    game = Gomoku(height, width, 3)
+    rng = np.random.default_rng(1)
+    bits = [0, 1, 2**16 - 1, 2**16, 2**31, 2**32 - 2**16, 2**32 - 1, *rng.integers(0, 2**32, 40).tolist()]
+    # And both sides of where the pick goes from one action to the next, for the empty board and others.
+    for count in {len(row) for row in legal} - {0}:
+        for n in {1, count // 2, count - 1} - {0}:
+            edge = -(-n * 2**32 // count)
+            bits += [edge - 1, edge]
+    picked = jax.jit(jax.vmap(jax.vmap(game.action_from_bits, (None, 0)), (0, None)))(
+        states, np.asarray(bits, np.uint32)
+    )
+    assert picked.dtype == jnp.int32
+    expected = [[row[b * len(row) // 2**32] if row else 0 for b in bits] for row in legal]
+    np.testing.assert_array_equal(picked, expected)
+
+
+def check_uniform(actions: np.ndarray, legal: list[int], num_actions: int) -> None:
+    """Every legal action's count within five standard deviations, and no other action."""
+    counts = np.bincount(actions, minlength=num_actions)
+    assert counts.size == num_actions and counts.sum() == counts[legal].sum()
+    share = 1 / len(legal)
+    assert np.abs(counts[legal] - share * actions.size).max() <= 5 * math.sqrt(
+        actions.size * share * (1 - share)
+    )
+
+
+def test_random_actions_are_uniform_and_independent():
+    game, draws = Gomoku(4, 5, 4), 4000
+    states, legal = strewn(4, 5, 8)
+    keys = jax.random.split(jax.random.key(8), draws)
+    actions = np.asarray(jax.jit(jax.vmap(lambda key: random_actions(game, key, states)))(keys))
+    assert actions.shape == (draws, 8) and actions.dtype == np.int32
+    for column, row in zip(actions.T, legal, strict=True):
+        if row:
+            check_uniform(column, row, 20)
+        else:
+            assert (column == 0).all()
+    # Two rows of one board: all pairs of actions are alike.
+    twice = jax.tree.map(lambda x: jnp.stack([x[2], x[2]]), states)
+    pairs = np.asarray(jax.jit(jax.vmap(lambda key: random_actions(game, key, twice)))(keys))
+    assert len(legal[2]) == 5
+    check_uniform(pairs[:, 0] * 20 + pairs[:, 1], [a * 20 + b for a in legal[2] for b in legal[2]], 400)
+
+
+def test_random_actions_follow_from_their_key():
+    game = Gomoku(15, 15, 5)
+    states, legal = strewn(15, 15, 40)
+    draw = jax.jit(lambda key: random_actions(game, key, states))
+    actions = np.asarray(draw(jax.random.key(9)))
+    np.testing.assert_array_equal(draw(jax.random.key(9)), actions)
+    assert (np.asarray(draw(jax.random.key(10))) != actions).any()
+    assert all(action in row if row else action == 0 for action, row in zip(actions, legal, strict=True))
+    state = replay_moves(game, [0, 7, 112])
+    alone = jax.jit(game.random_action)
+    assert alone(jax.random.key(9), state) == alone(jax.random.key(9), state)
+    assert len({int(alone(jax.random.key(seed), state)) for seed in range(20)}) > 10
+
+
+def equations(jaxpr: Any):
+    """All equations, those of inner jaxprs too."""
+    for equation in jaxpr.eqns:
+        yield equation
+        for inner in jax.tree.leaves(
+            list(equation.params.values()), is_leaf=lambda x: hasattr(x, "eqns") or hasattr(x, "jaxpr")
+        ):
+            if hasattr(inner, "eqns") or hasattr(inner, "jaxpr"):
+                yield from equations(getattr(inner, "jaxpr", inner))
+
+
+@pytest.mark.parametrize("batch", [1, 7])
+def test_random_actions_draw_one_number_a_game(batch):
+    game = Gomoku(6, 5, 4)
+    states = jax.tree.map(lambda x: jnp.broadcast_to(x, (batch, *x.shape)), game.init())
+    jaxpr = jax.make_jaxpr(lambda key: random_actions(game, key, states))(jax.random.key(0))
+    drawn = [
+        out.aval.shape
+        for equation in equations(jaxpr.jaxpr)
+        if equation.primitive.name.startswith(("random_bits", "threefry", "random_split", "random_fold_in"))
+        for out in equation.outvars
+    ]
+    assert drawn == [(batch,)]
+
+
+@pytest.mark.parametrize("shape", [(1,), (2,), (7,), (5, 3), (4, 2, 25), (300, 4, 2, 6)])
+def test_unbroken_is_true_up_to_the_first_false(shape):
+    same = np.random.default_rng(2).random(shape) < 0.7
+    result = np.asarray(jax.jit(unbroken)(same))
+    assert result.shape == shape and result.dtype == bool
+    rows = same.reshape(-1, shape[-1]).tolist()
+    expected = [[all(row[: i + 1]) for i in range(len(row))] for row in rows]
+    assert result.reshape(-1, shape[-1]).tolist() == expected
+
+
 # --- The contract of types --------------------------------------------------------------------------------
 
 FIELDS = {
@@ -751,6 +894,15 @@ def test_other_results_keep_their_types():
         (game.observe, (state,), jnp.float32, (4, 6, 4)),
         (lambda state: game.observe(state, "stones"), (state,), jnp.float32, (4, 6, 2)),
         (game.random_action, (key, state), jnp.int32, ()),
+        (game.nth_legal_action, (state, 3), jnp.int32, ()),
+        (game.action_from_bits, (state, jnp.uint32(3)), jnp.int32, ()),
+        (
+            lambda state: random_actions(game, key, jax.tree.map(lambda x: x[None], state)),
+            (state,),
+            jnp.int32,
+            (1,),
+        ),
+        (game.winning_actions, (state, 1), jnp.bool_, (24,)),
         (random_order, (key, state), jnp.int32, (24,)),
         (lambda turn: playout_winner(game, state, turn), (jnp.zeros(24, jnp.int32),), jnp.int8, ()),
     ]

@@ -3,7 +3,6 @@
 import functools
 import math
 from typing import Any
-from unittest import mock
 
 import chex
 import jax
@@ -21,11 +20,16 @@ from gomoku_jax.search import (
     add_root_noise,
     dirichlet_over_legal,
     draw_action,
+    init_tree,
+    mask_logits,
     pure_mcts,
+    run_simulations,
+    search_output,
     search_with,
     temper,
-    tree_search,
+    to_mctx,
 )
+from gomoku_jax.search.stock import run_policy
 
 WIDE = gj.Gomoku(3, 6, 5)  # only its three rows hold lines
 SQUARE = gj.Gomoku(4, 4, 3)
@@ -77,24 +81,21 @@ def numpy_evaluate(params, board: np.ndarray, to_play: int) -> tuple[np.ndarray,
 
 @functools.partial(jax.jit, static_argnums=(0, 4))
 def search_tree(game, params, key, states, config):
-    """The search's output, and mctx's tree behind it."""
-    trees = []
-
-    def keep(run):
-        def kept(*args, **kwargs):
-            output = run(*args, **kwargs)
-            trees.append(output.search_tree)
-            return output
-
-        return kept
-
-    with (
-        mock.patch.object(tree_search, "_run_puct", keep(tree_search._run_puct)),
-        mock.patch.object(tree_search, "_run_gumbel", keep(tree_search._run_gumbel)),
-    ):
-        output = search_with(game, evaluate, params, key, states, config)
-    (tree,) = trees
-    return output, tree
+    """The search's output, and its tree in mctx's form."""
+    if config.backend == "fast":
+        tree = init_tree(game, evaluate, params, key, states, config)
+        tree = run_simulations(game, evaluate, params, tree, config.num_simulations, config)
+        return search_output(tree, config), to_mctx(tree, config.ply_discount)
+    output = search_with(game, evaluate, params, key, states, config)
+    noise_key, search_key, _ = jax.random.split(key, 3)
+    legal = jax.vmap(game.legal_action_mask)(states)
+    root = evaluate(params, states)
+    logits = mask_logits(root.policy_logits, legal)
+    if config.algorithm == "puct" and config.dirichlet_fraction > 0:
+        noise = config.dirichlet_fraction, config.dirichlet_alpha
+        logits = add_root_noise(noise_key, root.policy_logits, legal, *noise)
+    policy = run_policy(game, evaluate, params, search_key, states, logits, root.value, config)
+    return output, policy.search_tree
 
 
 def run(game, params, seed: int, states: State, config: SearchConfig) -> SearchOutput:

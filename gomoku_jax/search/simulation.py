@@ -33,7 +33,7 @@ from gomoku_jax.search.tree import (
 )
 from gomoku_jax.search.types import MASKED_LOGIT, Evaluator, mask_logits
 
-QTransform = Callable[[Any, Any], jax.Array]
+QTransform = Callable[..., Any]  # (mctx.Tree of one game, node) -> [A]
 # Scores this close, relative to their size, may be ordered otherwise by mctx's noise of 1e-7 or by rounding.
 _CLOSE = 1e-6
 
@@ -53,7 +53,7 @@ def min_max_q(tree: Any, node_index: Any) -> jax.Array:
     """MuZero's Q of one node's actions, [A]: stretched to [0, 1] between the least and the most of its own
     value and its children's (Schrittwieser et al. 2020, https://doi.org/10.1038/s41586-020-03051-4).
     """
-    q_values = mctx.qtransform_by_parent_and_siblings(tree, node_index)
+    q_values: Any = mctx.qtransform_by_parent_and_siblings(tree, node_index)
     return _mask_illegal(tree, node_index, q_values)
 
 
@@ -176,13 +176,13 @@ def _light_view(tree: SearchTree, node: jax.Array) -> Any:
     )
 
 
-def _gumbel_selection(config: SearchConfig) -> tuple[_Select, _Select]:
+def _gumbel_selection(config: SearchConfig) -> tuple[Any, Any]:
     """Sequential halving at the root, the deterministic choice of Danihelka et al. 2022 below."""
     transform = gumbel_q_transform(config)
 
     def at_root(tree, node, active, depth, level_keys):
         del active, depth, level_keys
-        function = functools.partial(
+        function: Any = functools.partial(
             mctx.gumbel_muzero_root_action_selection,
             num_simulations=config.num_simulations,
             max_num_considered_actions=min(config.max_considered_actions, tree.children.shape[-1]),
@@ -192,7 +192,7 @@ def _gumbel_selection(config: SearchConfig) -> tuple[_Select, _Select]:
 
     def inside(tree, node, active, depth, level_keys):
         del active, level_keys
-        function = functools.partial(mctx.gumbel_muzero_interior_action_selection, qtransform=transform)
+        function: Any = functools.partial(mctx.gumbel_muzero_interior_action_selection, qtransform=transform)
         return jax.vmap(function, in_axes=(None, 0, None, None))(None, node_view(tree, node), 0, depth)
 
     return at_root, inside

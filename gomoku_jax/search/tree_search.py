@@ -191,7 +191,7 @@ def _gumbel_policy(config: SearchConfig, key, logits, value, tree: SearchTree | 
         return state if tree is None else (state[0], node_view(tree, jnp.zeros(value.shape, jnp.int32)))
 
     output = mctx.gumbel_muzero_policy(
-        params=None,
+        params=(),
         rng_key=key,
         root=_RootOutput(prior_logits=logits, value=value, embedding=jnp.zeros(value.shape)),
         recurrent_fn=lambda *_: None,  # pyright: ignore[reportArgumentType]  # never called
@@ -218,7 +218,7 @@ def search_output(tree: SearchTree, config: SearchConfig) -> SearchOutput:
         action = draw_action(tree.policy_key, jnp.where(total > 0, counts, weights), config.temperature)
     else:
         output = _gumbel_policy(config, tree.policy_key, logits, tree.raw_value[:, ROOT], tree)[0]
-        action, weights = output.action, output.action_weights
+        action, weights = jnp.asarray(output.action), jnp.asarray(output.action_weights)
     return SearchOutput(
         action=action.astype(jnp.int32),
         action_weights=jnp.where(legal, weights, 0.0),
@@ -293,6 +293,7 @@ def advance_tree(
     prior = jax.nn.softmax(logits, axis=-1)
     below = jnp.take_along_axis(prior, jnp.maximum(tree.action_from_parent, 0), axis=1)
     visits = children_visits(tree, jnp.zeros(actions.shape, jnp.int32))
+    assert tree.exploration is not None  # reuse is of PUCT only
     return tree.replace(
         prior_logits=tree.prior_logits.at[:, ROOT].set(logits),
         exploration=tree.exploration.at[:, ROOT].set(prior / (visits + 1)),

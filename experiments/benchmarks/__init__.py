@@ -1,0 +1,1 @@
+"""What `benchmark.py` measures, one module a subject."""

@@ -1,0 +1,168 @@
+"""Where the wall time of a training iteration goes; the parts add up to all of it."""
+
+import dataclasses
+import functools
+import statistics
+import time
+
+import jax
+import numpy as np
+
+from benchmarks.common import Benchmark, keep_going, show
+from gomoku_jax import learn, replay
+from gomoku_jax.checkpoint import init_training_state, total_updates
+from gomoku_jax.compilation import use_compilation_cache
+from gomoku_jax.config import TrainConfig
+from gomoku_jax.encode import observe
+from gomoku_jax.game import Gomoku
+from gomoku_jax.inference import apply_prepared, prepare
+from gomoku_jax.network import apply_network
+from gomoku_jax.presets import DEFAULT_PRESET, PRESETS
+from gomoku_jax.programs import make_batch, make_programs, playing_params, transform_positions
+from gomoku_jax.sharding import data_mesh, replicated, split_axis, split_spec, use_cpu_cores
+from gomoku_jax.train import run_iteration
+
+
+@dataclasses.dataclass(frozen=True)
+class Train(Benchmark):
+    """An iteration's time, part by part."""
+
+    preset: str = DEFAULT_PRESET
+    iterations: int = 5
+    """Measured, after those that fill the buffer; the median counts."""
+    cache: bool = True
+    """Use the persistent compilation cache, as train.py does."""
+
+
+def network_seconds(config: TrainConfig, params, mesh, repeats: int) -> float:
+    """The network's share of self-play: as many evaluations, on as many devices, and nothing else."""
+    game = Gomoku.from_config(config.game)
+    states = init_training_state(config).selfplay.states
+    count = config.selfplay.moves_per_iteration * (config.search.num_simulations + 1)
+
+    def share(params, observations):
+        prepared = prepare(config.network, params)
+        again = lambda _, x: keep_going(apply_prepared(config.network, prepared, x), x)  # noqa: E731
+        return jax.lax.fori_loop(0, count, again, observations)
+
+    program = jax.jit(
+        jax.shard_map(
+            share,
+            mesh=mesh,
+            in_specs=(jax.sharding.PartitionSpec(), split_spec()),
+            out_specs=split_spec(),
+            check_vma=False,
+        )
+    )
+    observations = jax.device_put(observe(game, states, config.network.planes), split_axis(mesh))
+    return _median(lambda: program(params, observations), repeats)
+
+
+def batch_seconds(config: TrainConfig, buffer, mesh, repeats: int) -> float:
+    """Drawing an iteration's batches: rows, symmetries, planes."""
+    game = Gomoku.from_config(config.game)
+
+    @functools.partial(jax.jit, in_shardings=replicated(mesh))
+    def program(buffer):
+        def draw(total, key):
+            transform = transform_positions if config.replay.symmetries else None
+            positions = replay.sample(buffer, key, config.learn.batch_size, transform)
+            positions = jax.lax.with_sharding_constraint(positions, split_axis(mesh))
+            batch = make_batch(game, config, positions)
+            return total + sum(leaf.astype(float).mean() for leaf in batch), None
+
+        keys = jax.random.split(jax.random.key(0), config.learn.updates_per_iteration + 1)
+        return jax.lax.scan(draw, 0.0, keys)[0]
+
+    return _median(lambda: program(buffer), repeats)
+
+
+def update_seconds(config: TrainConfig, learner, buffer, mesh, repeats: int) -> float:
+    """The same updates on one batch that is there already."""
+    game = Gomoku.from_config(config.game)
+    optimizer = learn.make_optimizer(config.learn, total_updates(config))
+    positions = replay.sample(buffer, jax.random.key(0), config.learn.batch_size)
+    batch = jax.device_put(make_batch(game, config, positions), split_axis(mesh))
+    apply_fn = functools.partial(apply_network, config.network)
+
+    @functools.partial(jax.jit, in_shardings=(replicated(mesh), split_axis(mesh)))
+    def program(learner, batch):
+        return learn.run_updates(
+            learner,
+            lambda key: batch,
+            jax.random.key(0),
+            apply_fn=apply_fn,
+            optimizer=optimizer,
+            config=config.learn,
+        )
+
+    return _median(lambda: program(learner, batch), repeats)
+
+
+def _median(run, repeats: int) -> float:
+    jax.block_until_ready(run())
+    seconds = []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        jax.block_until_ready(run())
+        seconds.append(time.perf_counter() - started)
+    return statistics.median(seconds)
+
+
+def run(arguments: Train) -> list[dict]:
+    """One row with all parts."""
+    if arguments.preset not in PRESETS:
+        raise ValueError(f"--preset {arguments.preset!r}: choose one of {', '.join(PRESETS)}")
+    started = time.perf_counter()
+    if arguments.cache:
+        use_compilation_cache()
+    config = PRESETS[arguments.preset]
+    use_cpu_cores(config.selfplay.num_games)
+    programs = make_programs(config)
+    state = programs.place(init_training_state(config))
+    # The first self-play compiles its program, as a start of training does.
+    state, _ = run_iteration(config, programs, state)
+    first = time.perf_counter() - started
+    while not bool(replay.can_sample(state.replay, config.replay.min_size)):
+        state, _ = run_iteration(config, programs, state)
+    state, _ = run_iteration(config, programs, state)
+    walls, rows = [], []
+    for _ in range(arguments.iterations):
+        began = time.perf_counter()
+        state, metrics = run_iteration(config, programs, state)
+        walls.append(time.perf_counter() - began)
+        rows.append((metrics["time/selfplay_seconds"], metrics["time/learn_seconds"]))
+    mesh = data_mesh(config.selfplay.num_games, config.learn.batch_size)
+    wall = statistics.median(walls)
+    selfplay, learning = (statistics.median(values) for values in zip(*rows, strict=True))
+    network = network_seconds(config, playing_params(config, state), mesh, arguments.iterations)
+    batches = batch_seconds(config, state.replay, mesh, arguments.iterations)
+    updates = update_seconds(config, state.learner, state.replay, mesh, arguments.iterations)
+    parts = {
+        "self-play: network": network,
+        "self-play: trees, rules, data": selfplay - network,
+        "learning: draw batches, symmetries, planes": batches,
+        "learning: gradients and optimizer": updates,
+        "learning: the rest": learning - batches - updates,
+        "host: metrics": wall - selfplay - learning,
+    }
+    show(
+        f"An iteration of preset {arguments.preset} on {mesh.size} devices: {wall:.2f} s",
+        ("part", "seconds", "share"),
+        [(name, f"{value:.3f}", f"{value / wall:.1%}") for name, value in parts.items()]
+        + [("all", f"{sum(parts.values()):.3f}", f"{sum(parts.values()) / wall:.1%}")],
+    )
+    print(f"From the start of the process's work to the end of the first iteration: {first:.1f} s")
+    moves = config.selfplay.num_games * config.selfplay.moves_per_iteration
+    return [
+        {
+            "benchmark": "train",
+            "preset": arguments.preset,
+            "devices_used": mesh.size,
+            "iteration_seconds": wall,
+            "iteration_seconds_all": np.round(walls, 4).tolist(),
+            "parts": parts,
+            "positions_per_second": moves / wall,
+            "first_iteration_done_after_seconds": first,
+        }
+    ]
