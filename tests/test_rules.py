@@ -743,7 +743,7 @@ def test_action_from_bits_is_the_floor_of_a_product(height, width):
     bits = [0, 1, 2**16 - 1, 2**16, 2**31, 2**32 - 2**16, 2**32 - 1, *rng.integers(0, 2**32, 40).tolist()]
     # And both sides of where the pick goes from one action to the next, for the empty board and others.
     for count in {len(row) for row in legal} - {0}:
-        for n in {1, count // 2, count - 1} - {0}:
+        for n in {1, count // 2, count - 1} & {*range(1, count)}:
             edge = -(-n * 2**32 // count)
             bits += [edge - 1, edge]
     picked = jax.jit(jax.vmap(jax.vmap(game.action_from_bits, (None, 0)), (0, None)))(

@@ -1,5 +1,6 @@
 """PUCT, Gumbel and pure MCTS: exact small positions, and the same searches once more in plain Python."""
 
+import dataclasses
 import functools
 import math
 from typing import Any
@@ -43,6 +44,10 @@ ALL = pytest.mark.parametrize(
     "config", [PUCT, GUMBEL, NOISY_PUCT, NOISY_GUMBEL], ids=["puct", "gumbel", "noisy puct", "noisy gumbel"]
 )
 BOTH = pytest.mark.parametrize("config", [PUCT, GUMBEL], ids=["puct", "gumbel"])
+ON_MCTX = [dataclasses.replace(config, backend="mctx") for config in (PUCT, GUMBEL)]
+BACKENDS = pytest.mark.parametrize(
+    "config", [PUCT, GUMBEL, *ON_MCTX], ids=["puct", "gumbel", "puct on mctx", "gumbel on mctx"]
+)
 
 
 # An evaluator whose answers are chosen by its parameters, so that all of them share the compiled programs.
@@ -198,7 +203,7 @@ def random_positions(game: gj.Gomoku, empty: list[int], seed: int) -> list[State
 # Values and signs.
 
 
-@BOTH
+@BACKENDS
 def test_an_open_four_wins_or_loses_and_colours_do_not_matter(config):
     states = filled([position(OPEN_FOUR, 1), position(OPEN_FOUR, -1)])
     output = run(WIDE, weights(18), 0, states, config)
@@ -314,7 +319,7 @@ def test_one_empty_point_is_played(config, params):
     ), "every simulation below the root ends in the draw"
 
 
-@BOTH
+@BACKENDS
 def test_priors_on_stones_only(config):
     """All prior mass on illegal points, at the root and in the tree, changes nothing: over legal moves the
     prior is the same as without.
@@ -327,7 +332,7 @@ def test_priors_on_stones_only(config):
 
 
 @pytest.mark.parametrize("value", [3.0, -3.0])
-@BOTH
+@BACKENDS
 def test_no_illegal_move_in_the_tree_when_all_moves_look_bad(config, value):
     """With a value near +1 for whoever is to move, every visited move has a Q near -1; an illegal move that
     kept the Q of the unvisited, 0, would be better than all of them. `run` looks at every node.
@@ -368,12 +373,6 @@ def test_same_key_same_search(config):
     assert differ == (config in (NOISY_PUCT, NOISY_GUMBEL)), "only noise depends on the key"
 
 
-def test_a_batch_of_one():
-    config = NOISY_GUMBEL
-    output = run(WIDE, weights(18, 1), 0, stack([MIDDLE]), config)
-    assert output.action.shape == (1,) and output.visit_counts.shape == (1, 18)
-
-
 # PUCT in plain Python.
 
 
@@ -388,39 +387,40 @@ class Node:
         self.board, self.to_play = board, to_play
 
 
+def plain_simulation(game: gj.Gomoku, params, config: SearchConfig, node: Node) -> float:
+    """One simulation of AlphaZero's from a node; its result for the side to move there."""
+    count = 1 + node.visits.sum()
+    c_puct = config.c_puct + math.log((count + config.c_puct_base + 1) / config.c_puct_base)
+    q = np.divide(node.total, node.visits, out=np.zeros_like(node.total), where=node.visits > 0)
+    best = int(np.argmax(q + c_puct * node.prior * math.sqrt(count) / (1 + node.visits)))
+    child = node.children.get(best)
+    if child is None:
+        board = node.board.copy()
+        board.ravel()[node.legal[best]] = node.to_play
+        if node.to_play in oracle.winners(board.tolist(), game.k, game.rule):
+            child = result = 1.0
+        elif (board != 0).all():
+            child = result = 0.0
+        else:
+            child = Node(params, board, -node.to_play)
+            result = -config.ply_discount * child.value
+        node.children[best] = child
+    elif isinstance(child, Node):
+        result = -config.ply_discount * plain_simulation(game, params, config, child)
+    else:
+        result = child
+    node.visits[best] += 1
+    node.total[best] += result
+    return result
+
+
 def plain_puct(game: gj.Gomoku, params, state: State, config: SearchConfig) -> tuple[np.ndarray, float]:
     """AlphaZero's search of one position: visits, and the root's mean value."""
-
-    def simulate(node: Node) -> float:
-        count = 1 + node.visits.sum()
-        c_puct = config.c_puct + math.log((count + config.c_puct_base + 1) / config.c_puct_base)
-        q = np.divide(node.total, node.visits, out=np.zeros_like(node.total), where=node.visits > 0)
-        best = int(np.argmax(q + c_puct * node.prior * math.sqrt(count) / (1 + node.visits)))
-        child = node.children.get(best)
-        if child is None:
-            board = node.board.copy()
-            board.ravel()[node.legal[best]] = node.to_play
-            if node.to_play in oracle.winners(board.tolist(), game.k, game.rule):
-                child = result = 1.0
-            elif (board != 0).all():
-                child = result = 0.0
-            else:
-                child = Node(params, board, -node.to_play)
-                result = -config.ply_discount * child.value
-            node.children[best] = child
-        elif isinstance(child, Node):
-            result = -config.ply_discount * simulate(child)
-        else:
-            result = child
-        node.visits[best] += 1
-        node.total[best] += result
-        return result
-
     root = Node(params, np.asarray(state.board), int(state.to_play))
-    results = [root.value] + [simulate(root) for _ in range(config.num_simulations)]
+    results = [plain_simulation(game, params, config, root) for _ in range(config.num_simulations)]
     visits = np.zeros(game.num_actions)
     visits[root.legal] = root.visits
-    return visits, float(np.mean(results))
+    return visits, float(np.mean([root.value, *results]))
 
 
 @pytest.mark.parametrize(

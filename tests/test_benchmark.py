@@ -1,0 +1,84 @@
+"""The benchmark script at its smallest: tables, rows, refusals. Numbers are not judged."""
+
+import json
+
+import benchmark
+import pytest
+from benchmarks import search, selfplay, train
+from benchmarks.common import parse_board
+
+from gomoku_jax.presets import PRESETS
+
+SMALL = {
+    "env": ["--board", "4x5x3", "--batches", "8", "--steps", "10", "--repeats", "1"],
+    "net": ["--boards", "4x5x3", "--batches", "4", "--kinds", "resnet", "--channels", "4", "--repeats", "1"],
+    "search": ["--board", "3x3x3", "--network", "resnet", "--simulations", "6", "--games", "4", "--repeats", "1"],
+}
+
+
+@pytest.mark.parametrize("what", SMALL)
+def test_a_table_and_rows(what, tmp_path, capsys):
+    file = tmp_path / "rows.jsonl"
+    assert benchmark.main([what, *SMALL[what], "--json", str(file)]) == 0
+    shown = capsys.readouterr().out
+    (row,) = [json.loads(line) for line in file.read_text().splitlines()]
+    assert row["benchmark"] == what and row["versions"]["jax"] and row["processor"] and row["cores"]
+    rates = [value for name, value in row.items() if name.endswith("_per_second")]
+    assert len(rates) >= 3 and all(rate > 0 for rate in rates)
+    assert "4x5" in shown or "3x3" in shown
+    if what == "search":
+        assert row["rows_that_differ"] == 0
+        assert row["bytes_per_game"] == 7 * row["bytes_per_node"] < 7 * row["mctx_bytes_per_node"]
+
+
+def test_the_parts_of_an_iteration_add_up(monkeypatch, capsys):
+    import dataclasses
+
+    from tiny import tiny
+
+    monkeypatch.setitem(PRESETS, "tiny", tiny(replay={"capacity": 512, "min_size": 8}))
+    (row,) = train.run(dataclasses.replace(train.Train(), preset="tiny", iterations=2, cache=False))
+    assert sum(row["parts"].values()) == pytest.approx(row["iteration_seconds"])
+    assert "100.0%" in capsys.readouterr().out
+
+
+def test_selfplay_rows(monkeypatch, capsys):
+    from tiny import tiny
+
+    monkeypatch.setitem(PRESETS, "tiny", tiny())
+    arguments = selfplay.Selfplay(board="3x3x3", playouts=4, games=8, preset="tiny", repeats=1)
+    ours, preset = selfplay.run(arguments)
+    assert ours["simulations_per_second"] == pytest.approx(4 * ours["moves_per_second"])
+    assert 5 <= ours["mean_game_length"] <= 9 and preset["games_per_minute"] > 0
+    assert "3x3x3" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "arguments, reason",
+    [
+        (["env", "--board", "15"], "ROWSxCOLUMNSxK"),
+        (["env", "--board", "2x2x2"], "height = 2"),
+        (["train", "--preset", "nope"], "'nope': choose one of"),
+        (["memory", "--preset", "nope"], "'nope': choose one of"),
+        (["selfplay", "--tutorial", "nowhere"], "no game.py there"),
+        (["search", "--agent", "nowhere"], "no agent at nowhere"),
+        (["env", "--json", "nowhere/rows.jsonl"], "no such folder"),
+    ],
+)
+def test_mistakes_are_refused_at_once(arguments, reason, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert benchmark.main(arguments) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ") and reason in error
+
+
+def test_depth_of_nodes():
+    import numpy as np
+
+    parent = np.array([[-1, 0, 0, 1, 3, -1], [-1, 0, 1, 2, 3, 4]])
+    np.testing.assert_array_equal(search.depths(parent), [[0, 1, 1, 2, 3, 0], [0, 1, 2, 3, 4, 5]])
+
+
+def test_boards_by_name():
+    game = parse_board("8x9x5")
+    assert (game.height, game.width, game.k) == (8, 9, 5)
