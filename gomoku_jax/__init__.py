@@ -15,7 +15,8 @@ from gomoku_jax.game import Gomoku, IllegalMoveError, State, replay_moves
 from gomoku_jax.network import NetworkOutput, apply_network, init_network
 from gomoku_jax.players import mcts_player, policy_player, random_player, search_player, tactical_player
 from gomoku_jax.presets import PRESETS
-from gomoku_jax.search import SearchOutput, search
+from gomoku_jax.published import load_published
+from gomoku_jax.search import SearchOutput, SearchSummary, anytime_search, search
 from gomoku_jax.train import train
 
 __version__ = "0.1.0"
@@ -30,12 +31,15 @@ __all__ = [
     "NetworkOutput",
     "SearchConfig",
     "SearchOutput",
+    "SearchSummary",
     "State",
     "TrainConfig",
+    "anytime_search",
     "apply_network",
     "init_network",
     "load_agent",
     "load_checkpoint",
+    "load_published",
     "mcts_player",
     "play_match",
     "policy_player",

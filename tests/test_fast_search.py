@@ -1,4 +1,4 @@
-"""The fast search loop against mctx's, number for number; its steps, and trees that go on to the next move."""
+"""The fast search loop against mctx's, number for number; its steps; trees that go on to the next move."""
 
 import dataclasses
 import functools
@@ -48,7 +48,6 @@ from gomoku_jax.search import (
     init_tree,
     mask_logits,
     run_simulations,
-    search_with,
     summarize,
     to_mctx,
     tree_search,
@@ -148,7 +147,7 @@ def assert_same_trees(fast: Any, stock: Any, max_depth: int | None) -> tuple[int
 TINY_BOARD = gj.Gomoku(3, 3, 3)
 SIX = gj.Gomoku(6, 6, 4)
 UPRIGHT = gj.Gomoku(7, 5, 4)
-QUIET = dict(dirichlet_fraction=0.0, temperature=0.0)
+QUIET = {"dirichlet_fraction": 0.0, "temperature": 0.0}
 CASES = {
     # Ties of the noiseless searches below are settled by mctx's noise of 1e-7.
     "puct 3x3": (TINY_BOARD, 8, SearchConfig("puct", 60, **QUIET)),
@@ -355,8 +354,9 @@ def test_anytime_search(caplog):
         assert summary.principal_variation.shape == (3, 4)
     for before, after in itertools.pairwise(summaries):
         assert (after.output.visit_counts >= before.output.visit_counts).all()
-    whole = jax.jit(lambda key: gj.search(TINY_BOARD, NETWORK, params, key, states, ANYTIME))
-    chex.assert_trees_all_equal(summaries[-1].output, whole(jax.random.key(5)))
+    whole = jax.jit(gj.search, static_argnums=(0, 1, 5))
+    output = whole(TINY_BOARD, NETWORK, params, jax.random.key(5), states, ANYTIME)
+    chex.assert_trees_all_equal(summaries[-1].output, output)
     steps = tree_search._steps(TINY_BOARD, NETWORK, ANYTIME, 4)
     compiled = [step._cache_size() for step in steps]
     assert compiled == [1, 1, 1]
@@ -376,10 +376,10 @@ def test_anytime_search(caplog):
 @pytest.mark.parametrize(
     "options, message",
     [
-        (dict(chunk=0), "chunk = 0: at least 1"),
-        (dict(chunk=-4), "chunk = -4: at least 1"),
-        (dict(seconds=0.0), "seconds = 0.0: more than 0"),
-        (dict(seconds=-1), "seconds = -1: more than 0"),
+        ({"chunk": 0}, "chunk = 0: at least 1"),
+        ({"chunk": -4}, "chunk = -4: at least 1"),
+        ({"seconds": 0.0}, "seconds = 0.0: more than 0"),
+        ({"seconds": -1}, "seconds = -1: more than 0"),
     ],
 )
 def test_anytime_search_refuses_at_the_call(options, message):
@@ -415,7 +415,8 @@ def check_links(tree: SearchTree) -> None:
             assert tree.value[row, node] == pytest.approx(total / (1 + visits.sum()), abs=1e-5)
 
 
-NODE_ARRAYS = "parent action_from_parent visits raw_value value prior children prior_logits q_values exploration".split()
+NODE_ARRAYS = ["parent", "action_from_parent", "visits", "raw_value", "value", "prior", "children"]
+NODE_ARRAYS += ["prior_logits", "q_values", "exploration"]
 
 
 def plain_subtree(tree: SearchTree, row: int, action: int) -> dict[str, np.ndarray] | None:
@@ -536,7 +537,7 @@ def test_a_tree_goes_on_with_what_was_searched_below_the_move():
 
 
 def test_a_subtree_too_large_for_the_room_starts_afresh():
-    """Priors that lead to one reply, and nowhere after it: all nodes but a few lie below the first two moves."""
+    """Priors that lead to one reply, and nowhere after it: most nodes lie below two moves."""
     params = weights(18)
     params["bias"][7] = 10.0
     params["opponent"][7, 8] = 20.0
@@ -544,7 +545,7 @@ def test_a_subtree_too_large_for_the_room_starts_afresh():
     tree = search_in_chunks(params, jax.random.key(1), states, PLAIN, [40])
     sizes = []
     for action in (7, 8):
-        actions = jnp.asarray([action] + np.asarray(look(tree, PLAIN).output.action)[1:].tolist(), jnp.int32)
+        actions = jnp.asarray([action, *look(tree, PLAIN).output.action[1:].tolist()], jnp.int32)
         states = step(states, actions)
         due = plain_subtree(host(tree), 0, action)
         assert due is not None
@@ -617,11 +618,11 @@ def test_advance_tree_needs_room():
 @pytest.mark.parametrize(
     "options, message",
     [
-        (dict(q_scaling="max"), r"search.q_scaling = 'max': choose one of none, min_max"),
-        (dict(backend="slow"), r"search.backend = 'slow': choose one of fast, mctx"),
-        (dict(algorithm="gumbel", q_scaling="min_max"), r"search.q_scaling = 'min_max': of puct only"),
-        (dict(algorithm="gumbel", reuse_tree=True), r"search.reuse_tree = True: needs algorithm puct"),
-        (dict(backend="mctx", reuse_tree=True), r"search.reuse_tree = True: needs .* and backend fast"),
+        ({"q_scaling": "max"}, r"search.q_scaling = 'max': choose one of none, min_max"),
+        ({"backend": "slow"}, r"search.backend = 'slow': choose one of fast, mctx"),
+        ({"algorithm": "gumbel", "q_scaling": "min_max"}, r"search.q_scaling = 'min_max': of puct only"),
+        ({"algorithm": "gumbel", "reuse_tree": True}, r"search.reuse_tree = True: needs algorithm puct"),
+        ({"backend": "mctx", "reuse_tree": True}, r"search.reuse_tree = True: needs .* and backend fast"),
     ],
 )
 def test_configs_that_cannot_be(options, message):
@@ -636,8 +637,8 @@ play = jax.jit(run_selfplay, static_argnums=(0, 1, 2, 3))
 
 def test_selfplay_that_reuses_trees():
     config = tiny(
-        search=dict(algorithm="puct", num_simulations=8, reuse_tree=True),
-        selfplay=dict(moves_per_iteration=12),
+        search={"algorithm": "puct", "num_simulations": 8, "reuse_tree": True},
+        selfplay={"moves_per_iteration": 12},
     )
     game = gj.Gomoku.from_config(config.game)
     params = weights(game.num_actions, 1)
@@ -654,7 +655,7 @@ def test_selfplay_that_reuses_trees():
     assert stats.games > 8 and is_new.sum() == stats.positions, "some games restart within the run"
     without = run(dataclasses.replace(config.search, reuse_tree=False), 1)
     shares = {}
-    for name, (_, given, new, _) in dict(reused=(end, positions, is_new, stats), without=without).items():
+    for name, (_, given, new, _) in {"reused": (end, positions, is_new, stats), "without": without}.items():
         target, board = given.policy_target[new], given.board[new].reshape(new.sum(), -1)
         np.testing.assert_allclose(target.sum(-1), 1, atol=1e-5)
         assert (target[board != 0] == 0).all()
@@ -708,11 +709,9 @@ def test_mctx_is_as_the_fast_loop_takes_it():
     fields = {field.name for field in dataclasses.fields(mctx.Tree)}
     ours = to_mctx(init_tree(WIDE, evaluate, weights(18), key, MIXED, GUMBEL_STEPS))
     ours = {field.name for field in dataclasses.fields(ours)}
-    expected = set(
-        "node_visits raw_values node_values parents action_from_parent children_index children_prior_logits "
-        "children_visits children_rewards children_discounts children_values embeddings root_invalid_actions "
-        "extra_data".split()
-    )
+    expected = {"node_visits", "raw_values", "node_values", "parents", "action_from_parent", "children_index"}
+    expected |= {"children_prior_logits", "children_visits", "children_rewards", "children_discounts"}
+    expected |= {"children_values", "embeddings", "root_invalid_actions", "extra_data"}
     assert fields == ours == expected, changed % "the fields of its Tree"
     assert (mctx.Tree.ROOT_INDEX, mctx.Tree.NO_PARENT, mctx.Tree.UNVISITED) == (0, -1, -1), (
         changed % "the constants of its Tree"

@@ -6,8 +6,8 @@ indices; the tree is read by gathers and written by scatters that drop the rows 
 
 With the same key the tree is mctx's, node for node and number for number, but for what grows below finished
 games: a simulation that reaches one ends there, where mctx goes on to make nodes worth nothing. mctx settles
-ties of PUCT at random, with A random numbers a game and level; here they are drawn (the same numbers) only
-where a game's best two scores are so close that they could matter.
+ties of PUCT at random, with A random numbers a game and level; on the CPU they are drawn (the same numbers)
+only where a game's best two scores are so close that they could matter.
 """
 
 import dataclasses
@@ -75,6 +75,11 @@ class _Path:
     prior: jax.Array  # float32 [B], of the last action if it is new (PUCT only)
 
 
+def settles_ties_lazily() -> bool:
+    """Whether ties are looked for first: a branch is cheap on the CPU, random numbers are on accelerators."""
+    return jax.default_backend() == "cpu"
+
+
 # (tree, node [B], active bool [B], depth, level_keys: () -> keys [B]) -> action int32 [B]
 _Select = Callable[[SearchTree, jax.Array, jax.Array, jax.Array, Callable[[], jax.Array]], jax.Array]
 
@@ -124,6 +129,10 @@ def _puct_selection(capacity: int, config: SearchConfig) -> _Select:
         growth = jnp.log((visits + config.c_puct_base + 1.0) / config.c_puct_base)
         return jnp.sqrt(visits) * (config.c_puct + growth)
 
+    def select_exactly(tree, node, active, depth, level_keys):
+        del active
+        return exact(level_keys(), node_view(tree, node), 0, depth)
+
     def select(tree, node, active, depth, level_keys):
         rows = jnp.arange(node.shape[0])
         num_actions = tree.children.shape[-1]
@@ -145,10 +154,12 @@ def _puct_selection(capacity: int, config: SearchConfig) -> _Select:
         best = jnp.where(over, 0, packed - num_actions)
         settled = alone | over | ~active
         return jax.lax.cond(
-            settled.all(), lambda: best, lambda: exact(level_keys(), node_view(tree, node), 0, depth)
+            settled.all(),
+            lambda: best,
+            lambda: select_exactly(tree, node, active, depth, level_keys),
         )
 
-    return select
+    return select if settles_ties_lazily() else select_exactly
 
 
 def _light_view(tree: SearchTree, node: jax.Array) -> Any:
@@ -214,16 +225,19 @@ def _descend(
     """From the roots to actions without a node, finished games, or `max_depth`."""
     batch, capacity = tree.parent.shape
     rows = jnp.arange(batch)
+    split = jax.vmap(jax.random.split)
 
     def level(carry, choose):
-        nodes, actions, node, active, length, prior, depth = carry
+        nodes, actions, node, active, length, prior, keys, depth = carry
+        # As in mctx, every row splits its key once a level; lazily, all at once where the keys are needed.
+        now = None if keys is None else split(keys)
 
         def level_keys() -> jax.Array:
-            """mctx's keys of this level: every row splits its key once a level."""
-            keys = jax.lax.fori_loop(
-                0, depth, lambda _, keys: jax.vmap(jax.random.split)(keys)[:, 0], jax.random.split(key, batch)
-            )
-            return jax.vmap(jax.random.split)(keys)[:, 1]
+            if now is not None:
+                return now[:, 1]
+            before = jax.random.split(key, batch)
+            before = jax.lax.fori_loop(0, depth, lambda _, keys: split(keys)[:, 0], before)
+            return split(before)[:, 1]
 
         action = choose(tree, node, active, depth, level_keys)
         nodes, actions = nodes.at[depth].set(node), actions.at[depth].set(action)
@@ -235,7 +249,8 @@ def _descend(
             prior = jnp.where(active, tree.exploration[rows, node, action], prior)
         child = tree.children[rows, node, action]
         active = active & (child >= 0) & (depth < max_depth)
-        return nodes, actions, jnp.where(active, child, node), active, length, prior, depth
+        keys = None if now is None else now[:, 0]
+        return nodes, actions, jnp.where(active, child, node), active, length, prior, keys, depth
 
     start = (
         jnp.zeros((capacity, batch), jnp.int32),
@@ -244,6 +259,7 @@ def _descend(
         jnp.ones(batch, bool),
         jnp.zeros(batch, jnp.int32),
         jnp.zeros(batch, jnp.float32),
+        None if settles_ties_lazily() else jax.random.split(key, batch),
         jnp.int32(0),
     )
     if root_select is not select:
