@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import itertools
 import logging
-from typing import Any
+from typing import Any, cast
 
 import chex
 import jax
@@ -16,14 +16,14 @@ import pytest
 from test_search import (
     EMPTY,
     FINISHED,
+    GUMBEL,
     LATE,
-    LOST,
     MIDDLE,
     ONE_EMPTY,
     OPEN_FOUR,
+    PUCT,
     SQUARE,
     WIDE,
-    WON,
     Node,
     check_output,
     check_tree,
@@ -48,6 +48,7 @@ from gomoku_jax.search import (
     init_tree,
     mask_logits,
     run_simulations,
+    simulation,
     summarize,
     to_mctx,
     tree_search,
@@ -56,10 +57,11 @@ from gomoku_jax.search.tree import subtree
 from gomoku_jax.selfplay import init_selfplay, run_selfplay
 
 
+@functools.cache
 def random_games(game: gj.Gomoku, batch: int, seed: int) -> State:
     """Random games some plies before their end: at the start, finished, one move from it, and so on."""
     rng = np.random.default_rng(seed)
-    rows = []
+    rows, make_state = [], cast(Any, State)
     for plies in itertools.islice(itertools.cycle([100, 0, 1, 2, 3, 5, 8]), batch):
         twin = oracle.Game(game.height, game.width, game.k, game.rule)
         for action in rng.permutation(game.num_actions).tolist():
@@ -67,7 +69,7 @@ def random_games(game: gj.Gomoku, batch: int, seed: int) -> State:
         for _ in range(min(plies, len(twin.moves))):
             twin.undo()
         rows.append(
-            State(
+            make_state(
                 board=np.array(twin.board, np.int8),
                 to_play=np.int8(twin.to_play),
                 last_action=np.int32(twin.last_action),
@@ -79,14 +81,17 @@ def random_games(game: gj.Gomoku, batch: int, seed: int) -> State:
     return jax.tree.map(lambda *x: jnp.asarray(np.stack(x)), *rows)
 
 
+# Compiled without LLVM's optimizations, which take longer than they save here.
+quick: Any = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+
+
 # The same search on both loops.
 
 
-@functools.partial(jax.jit, static_argnums=(0, 4))
 def on_both(game, params, key, states, config):
     """Outputs and trees, of the fast loop and of mctx's."""
     stock = dataclasses.replace(config, backend="mctx", reuse_tree=False)
-    return search_tree(game, params, key, states, config), search_tree(game, params, key, states, stock)
+    return [jax.device_get(search_tree(game, params, key, states, c)) for c in (config, stock)]
 
 
 NODE_FIELDS = ("node_visits", "raw_values", "node_values", "children_prior_logits", "action_from_parent")
@@ -146,66 +151,92 @@ def assert_same_trees(fast: Any, stock: Any, max_depth: int | None) -> tuple[int
 
 TINY_BOARD = gj.Gomoku(3, 3, 3)
 SIX = gj.Gomoku(6, 6, 4)
-UPRIGHT = gj.Gomoku(7, 5, 4)
-QUIET = {"dirichlet_fraction": 0.0, "temperature": 0.0}
+OBLONG = gj.Gomoku(5, 7, 4)
+MIXED = filled([EMPTY, MIDDLE, LATE, position(OPEN_FOUR, 1), position(OPEN_FOUR, -1), ONE_EMPTY, FINISHED])
+QUIET: Any = {"dirichlet_fraction": 0.0, "temperature": 0.0}
+REUSING = SearchConfig("puct", 50, reuse_tree=True, **QUIET)
 CASES = {
-    # Ties of the noiseless searches below are settled by mctx's noise of 1e-7.
-    "puct 3x3": (TINY_BOARD, 8, SearchConfig("puct", 60, **QUIET)),
-    "puct 3x6": (WIDE, 8, SearchConfig("puct", 220, reuse_tree=True)),
+    "puct 3x3": (TINY_BOARD, 1, SearchConfig("puct", 60, **QUIET)),
+    "puct 3x6": (WIDE, 8, PUCT),
     "puct 6x6 shallow": (SIX, 33, SearchConfig("puct", 10, temperature=0.5)),
-    "puct 7x5 max_depth": (UPRIGHT, 8, SearchConfig("puct", 80, c_puct_base=20.0, max_depth=3, **QUIET)),
+    "puct 5x7 max_depth": (OBLONG, 8, SearchConfig("puct", 80, c_puct_base=20.0, max_depth=3, **QUIET)),
     "min_max 4x4 deep": (
         SQUARE,
         33,
-        SearchConfig("puct", 300, c_puct=0.2, q_scaling="min_max", ply_discount=0.9, **QUIET),
+        SearchConfig(
+            "puct", 300, c_puct=0.2, q_scaling="min_max", ply_discount=0.9, reuse_tree=True, **QUIET
+        ),
     ),
-    "min_max 6x6": (SIX, 1, SearchConfig("puct", 100, q_scaling="min_max")),
     "gumbel 6x6": (SIX, 33, SearchConfig("gumbel", 40)),
-    "gumbel 3x6 quiet": (
-        WIDE,
-        8,
-        SearchConfig("gumbel", 200, gumbel_scale=0.0, ply_discount=0.9, rescale_values=False),
+    "gumbel 3x6 quiet": (WIDE, 8, GUMBEL),
+    "gumbel 4x4 max_depth": (
+        SQUARE,
+        1,
+        SearchConfig(
+            "gumbel",
+            60,
+            max_considered_actions=5,
+            max_depth=3,
+            ply_discount=0.9,
+            rescale_values=False,
+        ),
     ),
-    "gumbel 4x4 max_depth": (SQUARE, 1, SearchConfig("gumbel", 60, max_considered_actions=5, max_depth=2)),
 }
 
 
 @pytest.mark.parametrize("game, batch, config", CASES.values(), ids=CASES.keys())
 def test_the_fast_loop_is_mctx_number_for_number(game, batch, config):
-    """Everything is equal to the last bit, so nothing here has a tolerance."""
+    """Equal to the last bit, but for one rounding of Gumbel's targets under a discount."""
     visits, ordered, extra = [], 0, 0
-    for seed in range(6):
+    for seed in range(4):
         # Uniform priors tie at every node; a large value of either sign makes all moves alike and bad.
-        uniform = weights(game.num_actions, value=[0.0, 2.0, -2.0][seed // 2])
+        uniform = weights(game.num_actions, value=[0.0, 2.0][seed // 2])
+        # Close to ties mctx's noise of 1e-7 still decides. Only on one board: elsewhere XLA may round the two
+        # programs' softmax differently by a last bit, which is enough to decide otherwise now and then.
+        if seed == 2 and game is TINY_BOARD:
+            uniform["bias"] = np.random.default_rng(0).normal(0, 5e-7, game.num_actions).astype(np.float32)
         params = uniform if seed % 2 == 0 else weights(game.num_actions, seed)
-        states = random_games(game, batch, seed // 3)
-        results = jax.device_get(on_both(game, params, jax.random.key(seed), states, config))
-        (output, tree), (stock_output, stock_tree) = results
+        states = random_games(game, batch, seed // 2)
+        (output, tree), (stock_output, stock_tree) = on_both(
+            game, params, jax.random.key(seed), states, config
+        )
         check_output(game, output, states, config)
+        if config.algorithm == "gumbel" and config.ply_discount < 1:
+            # There mctx's Q is 0 + discount * value; XLA may add and multiply without rounding in between.
+            close = output.action_weights, stock_output.action_weights
+            np.testing.assert_allclose(*close, rtol=2e-6, atol=0)
+            output, stock_output = (x.replace(action_weights=0) for x in (output, stock_output))
         chex.assert_trees_all_equal(output, stock_output)
         more_ordered, more_extra = assert_same_trees(tree, stock_tree, config.max_depth)
         visits.append(output.visit_counts)
         ordered, extra = ordered + more_ordered, extra + more_extra
-    assert ordered > 0 or config.max_depth is not None or game.num_actions < 18
-    assert extra > 0 or batch == 1, "some rows reach the end of a game"
+    assert ordered > 0 or config.max_depth is not None or game is TINY_BOARD
+    assert extra > 0 or config.max_depth is not None, "some rows go on behind the end of a game"
     assert not np.array_equal(visits[0], visits[1])
 
 
 def test_ties_depend_on_the_key_and_not_on_the_neighbours():
-    """Uniform priors and values of 0: PUCT's choices are mctx's draws, equal rows go their own ways."""
-    game, _, config = CASES["puct 3x3"]
-    params = weights(9)
-    states = jax.tree.map(lambda x: jnp.broadcast_to(x, (8, *x.shape)), game.init())
-    first, other = (search_tree(game, params, jax.random.key(seed), states, config)[0] for seed in (1, 2))
+    """Uniform priors and values of 0: equal rows go their own ways."""
+    params = weights(18)
+    states = filled([EMPTY])
+    first, other = (search_tree(WIDE, params, jax.random.key(seed), states, PUCT)[0] for seed in (1, 2))
     assert not np.array_equal(first.visit_counts, other.visit_counts)
-    assert len({tuple(row) for row in np.asarray(first.visit_counts).tolist()}) > 1
-    again, _ = search_tree(game, params, jax.random.key(1), states.replace(), config)
-    chex.assert_trees_all_equal(first, again)
-    # The first rows see other keys in a larger batch, but never their neighbours' games.
-    changed = jax.tree.map(lambda x, y: x.at[5].set(y[1]), states, random_games(game, 8, 0))
-    beside, _ = search_tree(game, params, jax.random.key(1), changed, config)
+    assert len({tuple(row) for row in first.visit_counts.tolist()}) > 4
+    changed = jax.tree.map(lambda x, y: x.at[5].set(y), states, FINISHED)
+    beside, _ = search_tree(WIDE, params, jax.random.key(1), changed, PUCT)
     keep = np.array([0, 1, 2, 3, 4, 6, 7])
     chex.assert_trees_all_equal(*[jax.tree.map(lambda x: x[keep], output) for output in (first, beside)])
+
+
+def test_ties_settled_at_once_or_only_where_they_matter(monkeypatch):
+    """As on accelerators and as on the CPU: uniform priors, and random ones."""
+    results, plain = [], cast(Any, search_tree).__wrapped__
+    for lazily in (True, False):
+        monkeypatch.setattr(simulation, "settles_ties_lazily", lambda lazily=lazily: lazily)
+        search = quick(functools.partial(plain, WIDE, config=REUSING))
+        found = [search(weights(18, seed), jax.random.key(1), MIXED) for seed in (None, 1)]
+        results.append(jax.device_get(found))
+    chex.assert_trees_all_equal(*results)
 
 
 # In steps.
@@ -216,22 +247,22 @@ GUMBEL_STEPS = SearchConfig("gumbel", 24, max_considered_actions=6)
 STEPPED = pytest.mark.parametrize("config", [STEPS, GUMBEL_STEPS], ids=["puct", "gumbel"])
 
 
-@functools.partial(jax.jit, static_argnums=(0, 4))
+@functools.partial(quick, static_argnums=(0, 4))
 def start(game, params, key, states, config) -> SearchTree:
     return init_tree(game, evaluate, params, key, states, config)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 4))
+@functools.partial(quick, static_argnums=(0, 4))
 def advance(game, params, tree, count, config) -> SearchTree:
     return run_simulations(game, evaluate, params, tree, count, config)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 6))
+@functools.partial(quick, static_argnums=(0, 6))
 def go_on(game, params, key, tree, actions, states, config) -> SearchTree:
     return advance_tree(game, evaluate, params, key, tree, actions, states, config)
 
 
-look = jax.jit(summarize, static_argnums=(1, 2))
+look = quick(summarize, static_argnums=(1, 2))
 
 
 def search_in_chunks(params, key, states, config, chunks) -> SearchTree:
@@ -253,9 +284,6 @@ def assert_equal_trees(one: SearchTree, other: SearchTree) -> None:
     )
 
 
-MIXED = filled([EMPTY, MIDDLE, LATE, position(OPEN_FOUR, 1), position(OPEN_FOUR, -1), ONE_EMPTY, FINISHED])
-
-
 @STEPPED
 def test_chunks_do_not_change_the_search(config):
     params, key, most = weights(18, 1), jax.random.key(1), config.num_simulations
@@ -268,8 +296,6 @@ def test_chunks_do_not_change_the_search(config):
     # More than the rest is the rest, and less than nothing is nothing.
     for count in (1, 1000, -3):
         assert_equal_trees(advance(WIDE, params, whole, count, config), whole)
-    direct, _ = search_tree(WIDE, params, key, MIXED, config)
-    chex.assert_trees_all_equal(look(whole, config).output, direct)
 
 
 @STEPPED
@@ -284,12 +310,11 @@ def test_summary(config):
         summary = jax.device_get(look(tree, config, 6))
         assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(summary))
         assert summary.num_simulations == done
-        check_output(
-            WIDE, summary.output, states, dataclasses.replace(config, num_simulations=max(done, 1))
-        ) if (done) else None
+        if done > 0:
+            check_output(WIDE, summary.output, states, dataclasses.replace(config, num_simulations=done))
         np.testing.assert_allclose(summary.prior.sum(-1), legal.any(-1), atol=1e-6)
         assert (summary.prior[~legal] == 0).all()
-        np.testing.assert_array_equal(summary.raw_value, raw_values)
+        np.testing.assert_allclose(summary.raw_value, raw_values, rtol=1e-6)  # another program
         difference = np.abs(summary.prior - plain_prior).sum(-1) / 2
         assert difference.max() < (0.25 if config is STEPS else 0) + 1e-5  # the noise
         assert config is not STEPS or difference.max() > 0.01
@@ -298,7 +323,7 @@ def test_summary(config):
         if done == 0:
             output = summary.output
             assert not output.visit_counts.any() and (summary.principal_variation == -1).all()
-            np.testing.assert_array_equal(output.root_value, raw_values)
+            np.testing.assert_array_equal(output.root_value, summary.raw_value)
             running = legal.any(-1)
             assert legal[running, output.action[running]].all()
             if config is STEPS:
@@ -327,7 +352,7 @@ def plain_lines(tree: Any, length: int) -> np.ndarray:
 # On the host.
 
 NETWORK = NetworkConfig(channels=8, num_blocks=1, value_hidden=8)
-ANYTIME = SearchConfig("puct", 12, temperature=0.0)
+ANYTIME = SearchConfig("puct", 12, **QUIET)
 
 
 @functools.cache
@@ -357,7 +382,7 @@ def test_anytime_search(caplog):
     whole = jax.jit(gj.search, static_argnums=(0, 1, 5))
     output = whole(TINY_BOARD, NETWORK, params, jax.random.key(5), states, ANYTIME)
     chex.assert_trees_all_equal(summaries[-1].output, output)
-    steps = tree_search._steps(TINY_BOARD, NETWORK, ANYTIME, 4)
+    steps: Any = tree_search._steps(TINY_BOARD, NETWORK, ANYTIME, 4)
     compiled = [step._cache_size() for step in steps]
     assert compiled == [1, 1, 1]
     with jax.log_compiles(), caplog.at_level(logging.WARNING):
@@ -449,18 +474,20 @@ def assert_fields(tree: SearchTree, row: int, fields: dict[str, np.ndarray], but
             np.testing.assert_array_equal(getattr(tree, name)[row], value, f"{name} of row {row}")
 
 
-def host(tree: SearchTree) -> SearchTree:
+def host(tree: SearchTree) -> Any:
     """On the host, without keys."""
     return jax.device_get(tree.replace(loop_key=None, policy_key=None))
 
 
-step = jax.jit(jax.vmap(WIDE.step))
-keep_below = jax.jit(subtree, static_argnums=2)
+step = quick(jax.vmap(WIDE.step))
+keep_below = quick(subtree, static_argnums=2)
 
 
 def test_a_tree_goes_on_with_what_was_searched_below_the_move():
     params = weights(18, 3)
-    states = stack([EMPTY, MIDDLE, MIDDLE, position(OPEN_FOUR, 1), MIDDLE, LATE, FINISHED, EMPTY])
+    params["bias"] *= 3  # some moves are not tried
+    params["bias"][6] = 3  # the winning one is
+    states = stack([EMPTY, MIDDLE, EMPTY, position(OPEN_FOUR, 1), MIDDLE, LATE, FINISHED, EMPTY])
     tree = search_in_chunks(params, jax.random.key(1), states, STEPS, [40])
     check_links(tree)
     before = host(tree)
@@ -469,7 +496,8 @@ def test_a_tree_goes_on_with_what_was_searched_below_the_move():
     unvisited = (np.where(np.asarray(states.board).reshape(8, -1) == 0, visits, 1000)).argmin(-1)
     assert visits[2, unvisited[2]] == 0
     actions = visits.argmax(-1).astype(np.int32)
-    actions[1], actions[2] = least[1], unvisited[2]
+    actions[1], actions[2], actions[3] = least[1], unvisited[2], 6
+    assert visits[3, 6] > 0
     after = step(states, jnp.asarray(actions))
     after = jax.tree.map(lambda x, y: x.at[4].set(y), after, EMPTY)  # a new game
     assert np.asarray(after.terminated).tolist() == [False] * 3 + [True] + [False] * 2 + [True, False]
@@ -542,22 +570,22 @@ def test_a_subtree_too_large_for_the_room_starts_afresh():
     params["bias"][7] = 10.0
     params["opponent"][7, 8] = 20.0
     states = filled([EMPTY, LATE])
-    tree = search_in_chunks(params, jax.random.key(1), states, PLAIN, [40])
+    tree = search_in_chunks(params, jax.random.key(1), states, STEPS, [40])
     sizes = []
     for action in (7, 8):
-        actions = jnp.asarray([action, *look(tree, PLAIN).output.action[1:].tolist()], jnp.int32)
+        actions = jnp.asarray([action, *look(tree, STEPS).output.action[1:].tolist()], jnp.int32)
         states = step(states, actions)
         due = plain_subtree(host(tree), 0, action)
         assert due is not None
         sizes.append(int(due["num_nodes"]))
-        tree = go_on(WIDE, params, jax.random.key(2), tree, actions, states, PLAIN)
+        tree = go_on(WIDE, params, jax.random.key(2), tree, actions, states, STEPS)
         assert int(tree.num_nodes[0]) == (sizes[-1] if sizes[-1] <= 41 else 1)
         if sizes[-1] > 41:
-            fresh = host(start(WIDE, params, jax.random.key(2), states, PLAIN))
+            fresh = host(start(WIDE, params, jax.random.key(2), states, STEPS))
             chex.assert_trees_all_equal(
                 *[jax.tree.map(lambda x: x[0], t.replace(num_simulations=None)) for t in (host(tree), fresh)]
             )
-        tree = advance(WIDE, params, tree, 40, PLAIN)
+        tree = advance(WIDE, params, tree, 40, STEPS)
         check_links(tree)
     assert sizes[0] <= 41 < sizes[1]
 
@@ -570,9 +598,9 @@ def test_reused_trees_are_alphazeros():
     """Whole games on one tree each, beside the same in plain Python. Near the end, where few nodes are left
     to make, visits outgrow the nodes.
     """
-    game, config = SQUARE, PLAIN
+    game, config = gj.Gomoku(4, 4, 4), PLAIN
     params = weights(16, 5)
-    states = stack(WON[:2] + LOST[:2] + random_positions(SQUARE, [16, 10, 6, 5], 7))
+    states = stack(random_positions(game, [16, 12, 10, 9, 8, 7, 6, 5], 7))
     roots: list[Node | None] = [
         Node(params, np.asarray(b), int(t)) for b, t in zip(states.board, states.to_play, strict=True)
     ]
@@ -602,7 +630,7 @@ def test_reused_trees_are_alphazeros():
                 child = Node(params, child.board, child.to_play)
             reused += child.visits.sum() > 0
             roots[row] = child
-    assert reused > 10 and most > tree.capacity + 1
+    assert reused > 20 and most > tree.capacity + 1
 
 
 def test_advance_tree_needs_room():
@@ -632,7 +660,7 @@ def test_configs_that_cannot_be(options, message):
 
 # Self-play on one tree a game.
 
-play = jax.jit(run_selfplay, static_argnums=(0, 1, 2, 3))
+play = quick(run_selfplay, static_argnums=(0, 1, 2, 3))
 
 
 def test_selfplay_that_reuses_trees():
@@ -644,25 +672,23 @@ def test_selfplay_that_reuses_trees():
     params = weights(game.num_actions, 1)
     state = init_selfplay(game, config.selfplay, jax.random.key(0))
 
-    def run(search_config, seed):
+    def run(seed):
         return jax.device_get(
-            play(game, evaluate, config.selfplay, search_config, params, state, jax.random.key(seed))
+            play(game, evaluate, config.selfplay, config.search, params, state, jax.random.key(seed))
         )
 
-    end, positions, is_new, stats = run(config.search, 1)
-    chex.assert_trees_all_equal(run(config.search, 1), (end, positions, is_new, stats))
-    assert not np.array_equal(run(config.search, 2)[1].board, positions.board)
+    end, positions, is_new, stats = run(1)
+    chex.assert_trees_all_equal(run(1), (end, positions, is_new, stats))
+    assert not np.array_equal(run(2)[1].board, positions.board)
     assert stats.games > 8 and is_new.sum() == stats.positions, "some games restart within the run"
-    without = run(dataclasses.replace(config.search, reuse_tree=False), 1)
-    shares = {}
-    for name, (_, given, new, _) in {"reused": (end, positions, is_new, stats), "without": without}.items():
-        target, board = given.policy_target[new], given.board[new].reshape(new.sum(), -1)
-        np.testing.assert_allclose(target.sum(-1), 1, atol=1e-5)
-        assert (target[board != 0] == 0).all()
-        # Eighths are shares of eight visits; other shares are of more.
-        shares[name] = np.abs(target * 8 - np.round(target * 8)).max(-1) > 1e-4
-    assert not shares["without"].any()
-    assert 0.2 < shares["reused"].mean() < 1, "a game's first move has no tree to go on with"
+    target, board = positions.policy_target[is_new], positions.board[is_new].reshape(stats.positions, -1)
+    np.testing.assert_allclose(target.sum(-1), 1, atol=1e-5)
+    assert (target[board != 0] == 0).all()
+    # Shares of eight visits are eighths: at the first move. Later ones are of more.
+    eighths = (np.abs(positions.policy_target * 8 - np.round(positions.policy_target * 8)) < 1e-5).all(-1)
+    eighths = eighths.reshape(-1, config.selfplay.num_games)
+    assert eighths[game.num_actions].all()
+    assert eighths[game.num_actions + 1 :].mean() < 0.8
 
 
 # What the fast loop assumes of mctx.
@@ -680,22 +706,25 @@ def test_mctx_is_as_the_fast_loop_takes_it():
         calls.append((arguments, keywords))
         loop_key, tree = arguments[3]
         # Every visit on action 3, as if a search had been run.
-        visits = tree.children_visits.at[:, 0, 3].set(number)
-        return loop_key, tree.replace(children_visits=visits)
+        return loop_key, tree.replace(children_visits=tree.children_visits.at[:, 0, 3].set(number))
 
     def policy(name, **options) -> Any:
+        function, invalid = getattr(mctx, name), jnp.zeros(shape, bool).at[:, 4].set(True)
         calls.clear()
-        function = getattr(mctx, name)
-        invalid = jnp.zeros(shape, bool).at[:, 4].set(True)
-        output = function((), key, root, lambda *_: None, number, invalid, loop_fn=loop, **options)
+
+        def traced(root):
+            output = function((), key, root, lambda *_: None, number, invalid, loop_fn=loop, **options)
+            return output, calls[0][0][3]
+
+        output, state = quick(traced)(root)
         assert len(calls) == 1, changed % "how often it calls loop_fn"
         arguments, keywords = calls[0]
         assert len(arguments) == 4 and not keywords, changed % "the arguments of loop_fn"
         assert arguments[:2] == (0, number), changed % "the bounds of loop_fn"
-        assert callable(arguments[2]) and len(arguments[3]) == 2, changed % "the arguments of loop_fn"
+        assert callable(arguments[2]) and len(state) == 2, changed % "the arguments of loop_fn"
         visits = np.asarray(output.search_tree.children_visits[:, 0])
         assert (visits == [0, 0, 0, number, 0]).all(), changed % "where a policy's tree comes from"
-        return output, *arguments[3]
+        return output, *state
 
     def same_key(one, other) -> bool:
         return np.array_equal(jax.random.key_data(one), jax.random.key_data(other))
@@ -706,8 +735,9 @@ def test_mctx_is_as_the_fast_loop_takes_it():
     gumbel = 2.0 * jax.random.gumbel(gumbel_key, shape, jnp.float32)
     assert np.array_equal(tree.extra_data.root_gumbel, gumbel), changed % "the Gumbel noise"
     assert (np.asarray(output.action) == 3).all(), changed % "gumbel_muzero_policy's choice: the most visited"
-    fields = {field.name for field in dataclasses.fields(mctx.Tree)}
-    ours = to_mctx(init_tree(WIDE, evaluate, weights(18), key, MIXED, GUMBEL_STEPS))
+    tree_class: Any = mctx.Tree
+    fields = {field.name for field in dataclasses.fields(tree_class)}
+    ours: Any = to_mctx(start(WIDE, weights(18), key, MIXED, GUMBEL_STEPS))
     ours = {field.name for field in dataclasses.fields(ours)}
     expected = {"node_visits", "raw_values", "node_values", "parents", "action_from_parent", "children_index"}
     expected |= {"children_prior_logits", "children_visits", "children_rewards", "children_discounts"}

@@ -66,11 +66,11 @@ def example(name: str) -> tuple[NetworkConfig, Any, jax.Array, NetworkOutput]:
     """A case's config, parameters without a zero, 64 positions, and what the plain network says of them."""
     config, board = CASES[name]
     game = Gomoku(*board, 3)
-    params = drawn(config, game)
+    params = drawn(config, game, seed=2)  # whose values are spread out
     assert all((np.asarray(leaf) != 0).all() for leaf in jax.tree.leaves(params))
     observations = positions(game, max(BATCHES), config.planes)
     output = run[apply_network](config, params, observations)
-    assert np.std(output.policy_logits) > 0.1 and np.std(output.value) > 1e-3
+    assert np.std(output.policy_logits) > 0.1 and np.std(output.value) > 0.02
     return config, params, observations, output
 
 
@@ -188,30 +188,30 @@ def test_two_real_devices_take_the_plain_path():
 # The type of the computation.
 
 
-@pytest.mark.parametrize("function", [apply_prepared, apply_in_chains])
+@pytest.mark.parametrize("batch", [7, 64])  # on a CPU, the resnets' plain path and their chains
 @pytest.mark.parametrize(
     "name", ["resnet-64x4-6x6", "resnet-48x3-4x11", "conv-64,7-5x6", "conv-32,64,128-6x6"]
 )
-def test_bfloat16_is_close_to_float32(name, function):
+def test_bfloat16_is_close_to_float32(name, batch):
     config, params, observations, exact = example(name)
+    assert chains_pay(config, observations[:batch].shape) == (batch == 64 or config.kind == "conv")
     half = dataclasses.replace(config, inference_dtype="bfloat16")
     prepared = prepare(half, params)
     assert {leaf.dtype for leaf in jax.tree.leaves(prepared)} == {jnp.dtype("bfloat16")}
     assert {leaf.dtype for leaf in jax.tree.leaves(params)} == {jnp.dtype("float32")}
-    # The chains are given the config that `apply_prepared` makes.
-    used = half if function is apply_prepared else dataclasses.replace(config, dtype="bfloat16")
-    rounded = run[function](used, prepared, observations)
+    rounded = run[apply_prepared](half, prepared, observations[:batch])
     assert rounded.policy_logits.dtype == rounded.value.dtype == jnp.float32
-    assert rounded.policy_logits.shape == exact.policy_logits.shape and rounded.value.shape == (64,)
-    legal = (np.asarray(observations[..., :2]).sum(-1) == 0).reshape(64, -1)
+    assert rounded.value.shape == (batch,)
+    legal = (np.asarray(observations[..., :2]).sum(-1) == 0).reshape(64, -1)[:batch]
 
-    def policy(output: NetworkOutput) -> np.ndarray:
-        return np.asarray(jax.nn.softmax(jnp.where(legal, output.policy_logits, -1e30)), np.float64)
+    def policy(logits: jax.Array) -> np.ndarray:
+        return np.asarray(jax.nn.softmax(jnp.where(legal, logits, -1e30)), np.float64)
 
-    variation = np.abs(policy(exact) - policy(rounded)).sum(-1).max() / 2
-    error = np.abs(np.asarray(exact.value - rounded.value)).max()
-    # Four times what was measured over these networks: 0.004 and 0.005.
-    assert 0 < variation < 0.016 and 0 < error < 0.02
+    difference = policy(exact.policy_logits[:batch]) - policy(rounded.policy_logits)
+    variation = np.abs(difference).sum(-1).max() / 2
+    error = np.abs(np.asarray(exact.value[:batch] - rounded.value)).max()
+    # Four times the most that was measured over these networks, 0.0029 and 0.0061.
+    assert 0 < variation < 0.012 and 0 < error < 0.025
 
 
 @pytest.mark.parametrize(

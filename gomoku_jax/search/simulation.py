@@ -110,7 +110,7 @@ def simulate(
     return jax.lax.fori_loop(0, count, body, tree)
 
 
-def _puct_selection(capacity: int, config: SearchConfig) -> _Select:
+def _puct_selection(capacity: int, config: SearchConfig) -> Any:
     """The action with the highest Q + exploration (Silver et al. 2018), as `mctx.muzero_action_selection`."""
     transform = Q_TRANSFORMS[config.q_scaling]
     exact = jax.vmap(
@@ -123,9 +123,8 @@ def _puct_selection(capacity: int, config: SearchConfig) -> _Select:
         in_axes=(0, 0, None, None),
     )
 
-    def weight_table() -> jax.Array:
-        """float32 [N + 1]: sqrt(n) * c(n) by visits n of the node."""
-        visits = jnp.arange(capacity + 1, dtype=jnp.float32)
+    def weight_of(visits: jax.Array) -> jax.Array:
+        """sqrt(n) * c(n) by visits n of the node, float32."""
         growth = jnp.log((visits + config.c_puct_base + 1.0) / config.c_puct_base)
         return jnp.sqrt(visits) * (config.c_puct + growth)
 
@@ -136,7 +135,11 @@ def _puct_selection(capacity: int, config: SearchConfig) -> _Select:
     def select(tree, node, active, depth, level_keys):
         rows = jnp.arange(node.shape[0])
         num_actions = tree.children.shape[-1]
-        weight = weight_table()[tree.visits[rows, node]]
+        visits = tree.visits[rows, node]
+        if config.reuse_tree:  # visits may outgrow the nodes: those of finished games make none
+            weight = jax.lax.optimization_barrier(weight_of(visits.astype(jnp.float32)))
+        else:
+            weight = weight_of(jnp.arange(capacity + 1, dtype=jnp.float32))[visits]
         if config.q_scaling == "none":
             q_values = tree.q_values[rows, node]
         else:
