@@ -4,15 +4,15 @@ import json
 
 import benchmark
 import pytest
+
 from benchmarks import search, selfplay, train
 from benchmarks.common import parse_board
-
 from gomoku_jax.presets import PRESETS
 
 SMALL = {
     "env": ["--board", "4x5x3", "--batches", "8", "--steps", "10", "--repeats", "1"],
     "net": ["--boards", "4x5x3", "--batches", "4", "--kinds", "resnet", "--channels", "4", "--repeats", "1"],
-    "search": ["--board", "3x3x3", "--network", "resnet", "--simulations", "6", "--games", "4", "--repeats", "1"],
+    "search": ["--board", "3x3x3", "--network", "resnet", "--simulations", "6", "--games", "4"],
 }
 
 

@@ -22,7 +22,9 @@ LAYERS = (
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 # Pairs within a row, where one module is a part of the other that has its own file.
-PARTS = {("published", "agent"), ("agent", "published"),
+PARTS = {
+    ("published", "agent"),
+    ("agent", "published"),
     ("network", "conv"),
     ("inference", "conv"),
     ("inference", "network"),
