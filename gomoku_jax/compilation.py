@@ -30,12 +30,15 @@ def use_compilation_cache(folder: str | pathlib.Path | None = None) -> pathlib.P
         return None
     if jax.config.jax_compilation_cache_dir:  # pyright: ignore[reportAttributeAccessIssue]
         return pathlib.Path(jax.config.jax_compilation_cache_dir)  # pyright: ignore[reportAttributeAccessIssue]
-    chosen = default_cache_folder() if folder is None else pathlib.Path(folder)
     try:
+        chosen = default_cache_folder() if folder is None else pathlib.Path(folder)
         chosen.mkdir(parents=True, exist_ok=True)
-    except OSError:  # a cache is a convenience: work goes on without
+    except (OSError, RuntimeError):  # no home; a cache is a convenience: work goes on without
+        return None
+    if not os.access(chosen, os.W_OK | os.X_OK):  # or JAX warns at every compilation
         return None
     jax.config.update("jax_compilation_cache_dir", str(chosen))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", _LEAST_SECONDS)
+    if "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS" not in os.environ:
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", _LEAST_SECONDS)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
     return chosen

@@ -84,8 +84,12 @@ def apply_in_chains(config: NetworkConfig, prepared: Prepared, observations: jax
     batch = observations.shape[0]
     x = observations.astype(config.dtype)
     # YNNPACK does not spread a chain whose batch is as large as one of its channels.
-    if batch in (config.conv_channels if config.kind == "conv" else (config.channels,)):
-        x = jnp.pad(x, ((0, 1), (0, 0), (0, 0), (0, 0)))
+    channels = config.conv_channels if config.kind == "conv" else (config.channels,)
+    padding = 0
+    while batch + padding in channels:
+        padding += 1
+    if padding:
+        x = jnp.pad(x, ((0, padding), (0, 0), (0, 0), (0, 0)))
     forward = _conv_network if config.kind == "conv" else _residual_network
     policy_logits, value = forward(config, prepared, x)
     return NetworkOutput(
