@@ -1,4 +1,8 @@
-"""Where the wall time of a training iteration goes; the parts add up to all of it."""
+"""Where the wall time of a training iteration goes; the parts add up to all of it.
+
+Self-play, learning and the host are timed in the iteration; the network's share of self-play and the drawing
+of batches are timed alone, and what remains of self-play and learning is the other part of each.
+"""
 
 import dataclasses
 import functools
@@ -9,14 +13,13 @@ import jax
 import numpy as np
 
 from benchmarks.common import Benchmark, keep_going, show
-from gomoku_jax import learn, replay
-from gomoku_jax.checkpoint import init_training_state, total_updates
+from gomoku_jax import replay
+from gomoku_jax.checkpoint import init_training_state
 from gomoku_jax.compilation import use_compilation_cache
 from gomoku_jax.config import TrainConfig
 from gomoku_jax.encode import observe
 from gomoku_jax.game import Gomoku
 from gomoku_jax.inference import apply_prepared, prepare
-from gomoku_jax.network import apply_network
 from gomoku_jax.presets import DEFAULT_PRESET, PRESETS
 from gomoku_jax.programs import make_batch, make_programs, playing_params, transform_positions
 from gomoku_jax.sharding import data_mesh, replicated, split_axis, split_spec, use_cpu_cores
@@ -77,28 +80,6 @@ def batch_seconds(config: TrainConfig, buffer, mesh, repeats: int) -> float:
     return _median(lambda: program(buffer), repeats)
 
 
-def update_seconds(config: TrainConfig, learner, buffer, mesh, repeats: int) -> float:
-    """The same updates on one batch that is there already."""
-    game = Gomoku.from_config(config.game)
-    optimizer = learn.make_optimizer(config.learn, total_updates(config))
-    positions = replay.sample(buffer, jax.random.key(0), config.learn.batch_size)
-    batch = jax.device_put(make_batch(game, config, positions), split_axis(mesh))
-    apply_fn = functools.partial(apply_network, config.network)
-
-    @functools.partial(jax.jit, in_shardings=(replicated(mesh), split_axis(mesh)))
-    def program(learner, batch):
-        return learn.run_updates(
-            learner,
-            lambda key: batch,
-            jax.random.key(0),
-            apply_fn=apply_fn,
-            optimizer=optimizer,
-            config=config.learn,
-        )
-
-    return _median(lambda: program(learner, batch), repeats)
-
-
 def _median(run, repeats: int) -> float:
     jax.block_until_ready(run())
     seconds = []
@@ -137,13 +118,11 @@ def run(arguments: Train) -> list[dict]:
     selfplay, learning = (statistics.median(values) for values in zip(*rows, strict=True))
     network = network_seconds(config, playing_params(config, state), mesh, arguments.iterations)
     batches = batch_seconds(config, state.replay, mesh, arguments.iterations)
-    updates = update_seconds(config, state.learner, state.replay, mesh, arguments.iterations)
     parts = {
         "self-play: network": network,
         "self-play: trees, rules, data": selfplay - network,
         "learning: draw batches, symmetries, planes": batches,
-        "learning: gradients and optimizer": updates,
-        "learning: the rest": learning - batches - updates,
+        "learning: gradients and optimizer": learning - batches,
         "host: metrics": wall - selfplay - learning,
     }
     show(
