@@ -13,9 +13,11 @@ import jax.numpy as jnp
 from rich.console import Console
 from rich.table import Table
 
-from gomoku_jax.config import NetworkConfig, Rule
+from gomoku_jax.config import NetworkConfig, Rule, TrainConfig
 from gomoku_jax.game import Gomoku, State, random_opening
 from gomoku_jax.network import NetworkOutput
+from gomoku_jax.presets import DEFAULT_PRESET, PRESETS
+from gomoku_jax.sharding import use_cpu_cores
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,6 +39,18 @@ def parse_board(text: str, rule: Rule = "freestyle") -> Gomoku:
 def on_accelerator() -> bool:
     """Whether JAX computes on something else than the CPU."""
     return jax.default_backend() != "cpu"
+
+
+def chosen_preset(name: str | None) -> tuple[str, TrainConfig]:
+    """A preset by name, by default the one for the platform, with the CPU's cores as devices for it.
+
+    Raises ValueError with the choices; call before JAX starts.
+    """
+    if name is not None and name not in PRESETS:
+        raise ValueError(f"--preset {name!r}: choose one of {', '.join(PRESETS)}")
+    use_cpu_cores(PRESETS[name or DEFAULT_PRESET].selfplay.num_games)
+    name = name or ("15x15x5" if on_accelerator() else DEFAULT_PRESET)
+    return name, PRESETS[name]
 
 
 def seconds_of(run: Callable[[], Any]) -> float:

@@ -11,7 +11,7 @@ import time
 
 import jax
 
-from benchmarks.common import Benchmark, describe, on_accelerator, parse_board, show
+from benchmarks.common import Benchmark, chosen_preset, describe, on_accelerator, parse_board, show
 from gomoku_jax.checkpoint import init_training_state
 from gomoku_jax.config import (
     GameConfig,
@@ -21,9 +21,7 @@ from gomoku_jax.config import (
     SelfplayConfig,
     TrainConfig,
 )
-from gomoku_jax.presets import DEFAULT_PRESET, PRESETS
 from gomoku_jax.programs import make_programs
-from gomoku_jax.sharding import use_cpu_cores
 
 _TUTORIAL_FILES = "game.py", "mcts_alphaZero.py", "policy_value_net_pytorch.py"
 
@@ -38,8 +36,8 @@ class Selfplay(Benchmark):
     """A move, of the tutorials' setting."""
     games: int = 0
     """At once, of the tutorials' setting; by default 256, on accelerators 1024."""
-    preset: str = DEFAULT_PRESET
-    """The other setting."""
+    preset: str | None = None
+    """The other setting; by default 6x6x4, on accelerators 15x15x5."""
     tutorial: pathlib.Path | None = None
     """A clone of github.com/junxiaosong/AlphaZero_Gomoku to measure beside (needs PyTorch)."""
     processes: int = 0
@@ -135,15 +133,12 @@ def measure_tutorial(arguments: Selfplay) -> dict:
 
 def run(arguments: Selfplay) -> list[dict]:
     """One row a program and setting."""
-    if arguments.preset not in PRESETS:
-        raise ValueError(f"--preset {arguments.preset!r}: choose one of {', '.join(PRESETS)}")
     parse_board(arguments.board)
-    preset = PRESETS[arguments.preset]
-    use_cpu_cores(preset.selfplay.num_games)
+    preset_name, preset = chosen_preset(arguments.preset)
     theirs = measure_tutorial(arguments) if arguments.tutorial is not None else None
     config = tutorial_config(arguments)
     rows = []
-    for name, chosen in (("tutorials' setting", config), (f"preset {arguments.preset}", preset)):
+    for name, chosen in (("tutorials' setting", config), (f"preset {preset_name}", preset)):
         rows.append(
             {
                 "benchmark": "selfplay",

@@ -12,7 +12,7 @@ import time
 import jax
 import numpy as np
 
-from benchmarks.common import Benchmark, keep_going, show
+from benchmarks.common import Benchmark, chosen_preset, keep_going, show
 from gomoku_jax import replay
 from gomoku_jax.checkpoint import init_training_state
 from gomoku_jax.compilation import use_compilation_cache
@@ -20,9 +20,8 @@ from gomoku_jax.config import TrainConfig
 from gomoku_jax.encode import observe
 from gomoku_jax.game import Gomoku
 from gomoku_jax.inference import apply_prepared, prepare
-from gomoku_jax.presets import DEFAULT_PRESET, PRESETS
 from gomoku_jax.programs import make_batch, make_programs, playing_params, transform_positions
-from gomoku_jax.sharding import data_mesh, replicated, split_axis, split_spec, use_cpu_cores
+from gomoku_jax.sharding import data_mesh, replicated, split_axis, split_spec
 from gomoku_jax.train import run_iteration
 
 
@@ -30,7 +29,8 @@ from gomoku_jax.train import run_iteration
 class Train(Benchmark):
     """An iteration's time, part by part."""
 
-    preset: str = DEFAULT_PRESET
+    preset: str | None = None
+    """By default 6x6x4, on accelerators 15x15x5."""
     iterations: int = 5
     """Measured, after those that fill the buffer; the median counts."""
     cache: bool = True
@@ -92,13 +92,10 @@ def _median(run, repeats: int) -> float:
 
 def run(arguments: Train) -> list[dict]:
     """One row with all parts."""
-    if arguments.preset not in PRESETS:
-        raise ValueError(f"--preset {arguments.preset!r}: choose one of {', '.join(PRESETS)}")
     started = time.perf_counter()
     if arguments.cache:
         use_compilation_cache()
-    config = PRESETS[arguments.preset]
-    use_cpu_cores(config.selfplay.num_games)
+    name, config = chosen_preset(arguments.preset)
     programs = make_programs(config)
     state = programs.place(init_training_state(config))
     # The first self-play compiles its program, as a start of training does.
@@ -126,7 +123,7 @@ def run(arguments: Train) -> list[dict]:
         "host: metrics": wall - selfplay - learning,
     }
     show(
-        f"An iteration of preset {arguments.preset} on {mesh.size} devices: {wall:.2f} s",
+        f"An iteration of preset {name} on {mesh.size} devices: {wall:.2f} s",
         ("part", "seconds", "share"),
         [(name, f"{value:.3f}", f"{value / wall:.1%}") for name, value in parts.items()]
         + [("all", f"{sum(parts.values()):.3f}", f"{sum(parts.values()) / wall:.1%}")],
@@ -136,7 +133,7 @@ def run(arguments: Train) -> list[dict]:
     return [
         {
             "benchmark": "train",
-            "preset": arguments.preset,
+            "preset": name,
             "devices_used": mesh.size,
             "iteration_seconds": wall,
             "iteration_seconds_all": np.round(walls, 4).tolist(),
