@@ -5,9 +5,10 @@ under `vmap` whose carry is the tree, and selects over all of it. Here the loops
 indices; the tree is read by gathers and written by scatters that drop the rows that are done.
 
 With the same key the tree is mctx's, node for node and number for number, but for rounding (which may decide
-between scores closer than the 1e-7 of mctx's own noise) and for what grows below finished games: a simulation that reaches one ends there, where mctx goes on to make nodes worth nothing. mctx settles
-ties of PUCT at random, with A random numbers a game and level; on the CPU they are drawn (the same numbers)
-only where a game's best two scores are so close that they could matter.
+between scores closer than the 1e-7 of mctx's own noise) and for what grows below finished games: a simulation
+that reaches one ends there, where mctx goes on to make nodes worth nothing. mctx settles ties of PUCT at
+random, with A random numbers a game and level; on the CPU they are drawn (the same numbers) only where a
+game's best two scores are so close that they could matter.
 """
 
 import dataclasses
