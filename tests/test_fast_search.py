@@ -184,7 +184,17 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("game, batch, config", CASES.values(), ids=CASES.keys())
+# Compiled for the comparison alone; they add sizes and settings to what the others show.
+SLOW_CASES = ("puct 6x6 shallow", "puct 5x7 max_depth", "gumbel 6x6")
+
+
+@pytest.mark.parametrize(
+    "game, batch, config",
+    [
+        pytest.param(*case, id=name, marks=pytest.mark.slow if name in SLOW_CASES else ())
+        for name, case in CASES.items()
+    ],
+)
 def test_the_fast_loop_is_mctx_number_for_number(game, batch, config):
     """Equal to the last bit, but for one rounding of Gumbel's targets under a discount."""
     visits, ordered, extra = [], 0, 0
