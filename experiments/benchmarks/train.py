@@ -12,7 +12,7 @@ import time
 import jax
 import numpy as np
 
-from benchmarks.common import Benchmark, chosen_preset, keep_going, show
+from benchmarks.common import Benchmark, chosen_preset, keep_going, medians, show
 from gomoku_jax import replay
 from gomoku_jax.checkpoint import init_training_state
 from gomoku_jax.compilation import use_compilation_cache
@@ -58,7 +58,7 @@ def network_seconds(config: TrainConfig, params, mesh, repeats: int) -> float:
         )
     )
     observations = jax.device_put(observe(game, states, config.network.planes), split_axis(mesh))
-    return _median(lambda: program(params, observations), repeats)
+    return medians({"network": lambda: program(params, observations)}, repeats)["network"]
 
 
 def batch_seconds(config: TrainConfig, buffer, mesh, repeats: int) -> float:
@@ -77,17 +77,7 @@ def batch_seconds(config: TrainConfig, buffer, mesh, repeats: int) -> float:
         keys = jax.random.split(jax.random.key(0), config.learn.updates_per_iteration + 1)
         return jax.lax.scan(draw, 0.0, keys)[0]
 
-    return _median(lambda: program(buffer), repeats)
-
-
-def _median(run, repeats: int) -> float:
-    jax.block_until_ready(run())
-    seconds = []
-    for _ in range(repeats):
-        started = time.perf_counter()
-        jax.block_until_ready(run())
-        seconds.append(time.perf_counter() - started)
-    return statistics.median(seconds)
+    return medians({"batches": lambda: program(buffer)}, repeats)["batches"]
 
 
 def run(arguments: Train) -> list[dict]:

@@ -29,6 +29,7 @@ from gomoku_jax.search.tree import (
     SearchTree,
     child_index,
     finished_child,
+    illegal_actions,
     initial_q_values,
     node_view,
 )
@@ -47,7 +48,7 @@ def unscaled_q(tree: Any, node_index: Any) -> jax.Array:
     all are alike.
     """
     q_values = jnp.where(tree.children_visits[node_index] > 0, tree.qvalues(node_index), 0.0)
-    return _mask_illegal(tree, node_index, q_values)
+    return jnp.where(illegal_actions(tree.children_prior_logits[node_index]), MASKED_LOGIT, q_values)
 
 
 def min_max_q(tree: Any, node_index: Any) -> jax.Array:
@@ -55,12 +56,7 @@ def min_max_q(tree: Any, node_index: Any) -> jax.Array:
     value and its children's (Schrittwieser et al. 2020, https://doi.org/10.1038/s41586-020-03051-4).
     """
     q_values: Any = mctx.qtransform_by_parent_and_siblings(tree, node_index)
-    return _mask_illegal(tree, node_index, q_values)
-
-
-def _mask_illegal(tree: Any, node_index: Any, q_values: jax.Array) -> jax.Array:
-    illegal = tree.children_prior_logits[node_index] <= MASKED_LOGIT / 2
-    return jnp.where(illegal & ~illegal.all(), MASKED_LOGIT, q_values)
+    return jnp.where(illegal_actions(tree.children_prior_logits[node_index]), MASKED_LOGIT, q_values)
 
 
 Q_TRANSFORMS: dict[str, QTransform] = {"none": unscaled_q, "min_max": min_max_q}
@@ -272,6 +268,24 @@ def _descend(
     return _Path(nodes=end[0], actions=end[1], length=end[4], prior=end[5])
 
 
+def step_and_evaluate(
+    game: Gomoku, evaluate: Evaluator, params: Any, states: State, actions: jax.Array, ply_discount: float
+) -> tuple[State, jax.Array, jax.Array, jax.Array, jax.Array]:
+    """A step of B games in the search's terms: the reward is the mover's, the value the next side's.
+
+    Returns:
+        The games after `actions`; their masked prior logits, float32 [B, A]; value, reward and discount,
+        float32 [B].
+    """
+    after = jax.vmap(game.step)(states, actions)
+    output = evaluate(params, after)
+    logits = mask_logits(output.policy_logits, legal_action_masks(game, after))
+    value = jnp.where(after.terminated, 0.0, output.value)
+    reward = jnp.where(states.terminated, 0, after.winner * states.to_play).astype(jnp.float32)
+    discount = jnp.where(after.terminated, 0.0, -ply_discount).astype(jnp.float32)
+    return after, logits, value, reward, discount
+
+
 def _expand(
     game: Gomoku, evaluate: Evaluator, params: Any, tree: SearchTree, path: _Path, ply_discount: float
 ) -> tuple[SearchTree, jax.Array, jax.Array]:
@@ -284,11 +298,9 @@ def _expand(
     parent = path.nodes[path.length - 1, rows]
     action = path.actions[path.length - 1, rows]
     before: State = jax.tree.map(lambda x: x[rows, parent], tree.states)
-    after = jax.vmap(game.step)(before, action)
-    output = evaluate(params, after)
-    logits = mask_logits(output.policy_logits, legal_action_masks(game, after))
-    value = jnp.where(after.terminated, 0.0, output.value)
-    reward = jnp.where(before.terminated, 0, after.winner * before.to_play).astype(jnp.float32)
+    after, logits, value, reward, discount = step_and_evaluate(
+        game, evaluate, params, before, action, ply_discount
+    )
     existing = child_index(tree.children[rows, parent, action])
     is_new = existing == UNVISITED
     node = jnp.where(is_new, tree.num_nodes, existing)
@@ -312,7 +324,6 @@ def _expand(
         exploration=exploration,
         num_nodes=tree.num_nodes + is_new,
     )
-    discount = jnp.where(after.terminated, 0.0, -ply_discount)
     return tree, node, reward + discount * value
 
 

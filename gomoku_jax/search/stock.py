@@ -3,14 +3,13 @@
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import mctx
 
 from gomoku_jax.config import SearchConfig
 from gomoku_jax.encode import legal_action_masks
 from gomoku_jax.game import Gomoku, State
-from gomoku_jax.search.simulation import Q_TRANSFORMS, gumbel_q_transform
-from gomoku_jax.search.types import Evaluator, mask_logits
+from gomoku_jax.search.simulation import Q_TRANSFORMS, gumbel_q_transform, step_and_evaluate
+from gomoku_jax.search.types import Evaluator
 
 # Chex's dataclasses hide their fields from type checkers.
 _RootOutput: Any = mctx.RootFnOutput
@@ -66,16 +65,13 @@ def run_policy(
 
 
 def _recurrent_fn(game: Gomoku, evaluate: Evaluator, ply_discount: float):
-    """A step of the games in mctx's terms: the reward is the mover's, the value the next side's."""
+    """`step_and_evaluate` as mctx calls it."""
 
     def recurrent_fn(params, key, actions, states):
         del key
-        after = jax.vmap(game.step)(states, actions)
-        output = evaluate(params, after)
-        reward = jnp.where(states.terminated, 0, after.winner * states.to_play).astype(jnp.float32)
-        discount = jnp.where(after.terminated, 0.0, -ply_discount).astype(jnp.float32)
-        logits = mask_logits(output.policy_logits, legal_action_masks(game, after))
-        value = jnp.where(after.terminated, 0.0, output.value)
+        after, logits, value, reward, discount = step_and_evaluate(
+            game, evaluate, params, states, actions, ply_discount
+        )
         return _StepOutput(reward=reward, discount=discount, prior_logits=logits, value=value), after
 
     return recurrent_fn

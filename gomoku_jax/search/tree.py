@@ -65,6 +65,11 @@ class SearchTree(struct.PyTreeNode):
         """N, nodes a game has room for."""
         return self.parent.shape[1]
 
+    @property
+    def root_legal(self) -> jax.Array:
+        """Bool [B, A], the legal actions of the roots; none where the game has ended."""
+        return self.prior_logits[:, ROOT] > MASKED_LOGIT / 2
+
 
 def finished_child(node: jax.Array) -> jax.Array:
     """How `children` writes a node at which the game has ended; its own inverse."""
@@ -173,7 +178,7 @@ def node_view(tree: SearchTree, node: jax.Array) -> Any:
         children_discounts=jnp.zeros_like(q_values),
         children_values=jnp.zeros_like(q_values),
         embeddings=None,
-        root_invalid_actions=tree.prior_logits[:, ROOT] <= MASKED_LOGIT / 2,
+        root_invalid_actions=~tree.root_legal,
         extra_data=_extra_data(tree),
     )
 
@@ -210,7 +215,7 @@ def to_mctx(tree: SearchTree, ply_discount: float = 1.0) -> Any:
         children_discounts=jnp.where(exists & ~of_children(finished), -ply_discount, 0.0),
         children_values=of_children(tree.value),
         embeddings=tree.states,
-        root_invalid_actions=tree.prior_logits[:, ROOT] <= MASKED_LOGIT / 2,
+        root_invalid_actions=~tree.root_legal,
         extra_data=_extra_data(tree),
     )
 

@@ -210,7 +210,6 @@ def search_output(tree: SearchTree, config: SearchConfig) -> SearchOutput:
     root = jnp.zeros(tree.num_nodes.shape, jnp.int32)
     visits = children_visits(tree, root)
     logits = tree.prior_logits[:, ROOT]
-    legal = ~tree.states.terminated[:, ROOT, None] & (logits > MASKED_LOGIT / 2)
     if config.algorithm == "puct":
         total = visits.sum(-1, keepdims=True)
         counts = visits.astype(jnp.float32)
@@ -221,7 +220,7 @@ def search_output(tree: SearchTree, config: SearchConfig) -> SearchOutput:
         action, weights = jnp.asarray(output.action), jnp.asarray(output.action_weights)
     return SearchOutput(
         action=action.astype(jnp.int32),
-        action_weights=jnp.where(legal, weights, 0.0),
+        action_weights=jnp.where(tree.root_legal, weights, 0.0),
         visit_counts=visits,
         q_values=jnp.where(visits > 0, tree.q_values[:, ROOT], 0.0),
         root_value=tree.value[:, ROOT],
@@ -237,10 +236,9 @@ def summarize(tree: SearchTree, config: SearchConfig, line_length: int = 8) -> S
         line_length: static; plies of the principal variation.
     """
     logits = tree.prior_logits[:, ROOT]
-    legal = ~tree.states.terminated[:, ROOT, None] & (logits > MASKED_LOGIT / 2)
     return SearchSummary(
         output=search_output(tree, config),
-        prior=jnp.where(legal, jax.nn.softmax(logits, axis=-1), 0.0),
+        prior=jnp.where(tree.root_legal, jax.nn.softmax(logits, axis=-1), 0.0),
         raw_value=tree.raw_value[:, ROOT],
         principal_variation=principal_variation(tree, line_length),
         num_simulations=tree.num_simulations,
