@@ -1,4 +1,7 @@
-"""Trained agents: a config and parameters, a few hundred kilobytes, and the players made of them."""
+"""Trained agents: a config and parameters, a few hundred kilobytes, and the players made of them.
+
+Some are shipped inside the package, in `shipped/`.
+"""
 
 import dataclasses
 import json
@@ -23,6 +26,7 @@ from gomoku_jax.players import (
 )
 
 AGENT_FOLDER = "agents"  # of a run; holds "best" and "latest"
+SHIPPED_FOLDER = pathlib.Path(__file__).parent / "shipped"  # one agent folder each, with its model card
 _CARD_FILE = "agent.json"
 _PARAMS_FILE = "params.msgpack"
 
@@ -91,28 +95,69 @@ def _write(path: pathlib.Path, data: bytes) -> None:
     partial.replace(path)
 
 
+def shipped_agents() -> list[str]:
+    """The names of the agents inside the package, which `load_agent` takes; smallest board first."""
+    cards = [json.loads(path.read_text()) for path in SHIPPED_FOLDER.glob(f"*/{_CARD_FILE}")]
+    names = [path.parent.name for path in SHIPPED_FOLDER.glob(f"*/{_CARD_FILE}")]
+    points = [card["game"]["height"] * card["game"]["width"] for card in cards]
+    return [name for _, name in sorted(zip(points, names, strict=True))]
+
+
+def agent_folder(path: str | pathlib.Path) -> pathlib.Path | None:
+    """The folder of the agent that a path or a shipped agent's name means; None where there is none."""
+    root = pathlib.Path(path)
+    if root.name == _CARD_FILE:
+        root = root.parent
+    candidates = [root, root / AGENT_FOLDER / "best", root / AGENT_FOLDER / "latest"]
+    if str(path) in shipped_agents():
+        candidates.append(SHIPPED_FOLDER / str(path))
+    return next((candidate for candidate in candidates if (candidate / _CARD_FILE).is_file()), None)
+
+
+def read_card(path: str | pathlib.Path) -> dict[str, Any]:
+    """What an agent is, without its parameters: game, network, search, info.
+
+    Raises:
+        AgentError: no agent there, or its card does not read.
+    """
+    folder = agent_folder(path)
+    if folder is None:
+        raise AgentError(
+            f"no agent at {path}: give a run folder, an agent folder (one that holds {_CARD_FILE}), "
+            f"a published .model file, or a shipped agent: {', '.join(shipped_agents())}"
+        )
+    try:
+        card = json.loads((folder / _CARD_FILE).read_text())
+        return {
+            "game": from_dict(GameConfig, card["game"]),
+            "network": from_dict(NetworkConfig, card["network"]),
+            "search": from_dict(SearchConfig, card["search"]),
+            "info": card.get("info", {}),
+            "path": str(folder),
+        }
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise AgentError(f"the agent in {folder} does not read: {error}") from error
+
+
 def load_agent(path: str | pathlib.Path) -> Agent:
     """Loads an agent.
 
     Args:
-        path: an agent folder; or a run folder, for its best agent (the latest before any evaluation).
+        path: an agent folder; a run folder, for its best agent (the latest before any evaluation); a
+            published `.model` file, see `load_published`; or the name of a shipped agent, such as "6x6x4",
+            where no file or folder of that name holds an agent.
 
     Raises:
         AgentError: there is none, or its files do not read.
     """
-    root = pathlib.Path(path)
-    candidates = [root, root / AGENT_FOLDER / "best", root / AGENT_FOLDER / "latest"]
-    folder = next((candidate for candidate in candidates if (candidate / _CARD_FILE).is_file()), None)
-    if folder is None:
-        raise AgentError(
-            f"no agent at {path}: give a run folder or an agent folder (one that holds {_CARD_FILE})"
-        )
+    if str(path).endswith(".model"):
+        from gomoku_jax.published import load_published  # which is made of agents itself
+
+        return load_published(path)
+    card = read_card(path)
+    folder = pathlib.Path(card["path"])
     try:
-        card = json.loads((folder / _CARD_FILE).read_text())
-        game_config = from_dict(GameConfig, card["game"])
-        network = from_dict(NetworkConfig, card["network"])
-        search = from_dict(SearchConfig, card["search"])
-        game = Gomoku.from_config(game_config)
+        game, network = Gomoku.from_config(card["game"]), card["network"]
         shapes = jax.eval_shape(lambda: init_network(network, game, jax.random.key(0)))
         template = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
         params = flax.serialization.from_bytes(template, (folder / _PARAMS_FILE).read_bytes())
@@ -120,7 +165,7 @@ def load_agent(path: str | pathlib.Path) -> Agent:
             raise ValueError("the parameters are not of the network that the card describes")
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise AgentError(f"the agent in {folder} does not read: {error}") from error
-    return Agent(game, network, jax.tree.map(jnp.asarray, params), search, card.get("info", {}), str(folder))
+    return Agent(game, network, jax.tree.map(jnp.asarray, params), card["search"], card["info"], str(folder))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -139,8 +184,8 @@ class PlayerSpec:
 
 
 PLAYER_SPECS = (
-    "random, tactical, mcts:PLAYOUTS, or a run folder, an agent folder or a published .model file, "
-    "with @SIMULATIONS if wanted"
+    "random, tactical, mcts:PLAYOUTS, or a run folder, an agent folder, a published .model file or the name "
+    "of a shipped agent, with @SIMULATIONS if wanted"
 )
 
 
@@ -148,8 +193,8 @@ def parse_player(spec: str, num_simulations: int | None = None) -> PlayerSpec:
     """A player from its name on a command line.
 
     Args:
-        spec: `random`, `tactical`, `mcts:1000`, or the path of a run or agent, with `@400` behind it for
-            the simulations a move; `@0` is the raw policy.
+        spec: `random`, `tactical`, `mcts:1000`, or the path of a run or agent or the name of a shipped one,
+            with `@400` behind it for the simulations a move; `@0` is the raw policy.
         num_simulations: of agents whose spec does not say; None is as in training.
 
     Raises:
@@ -173,13 +218,8 @@ def parse_player(spec: str, num_simulations: int | None = None) -> PlayerSpec:
         num_simulations = int(simulations)
     else:
         raise AgentError(f"player {spec!r}: @ takes a number of simulations, not {simulations!r}")
-    if not pathlib.Path(path).exists():
+    if not pathlib.Path(path).exists() and path not in shipped_agents():
         raise AgentError(f"player {spec!r}: no such player or folder; choose {PLAYER_SPECS}")
-    if path.endswith(".model"):
-        from gomoku_jax.published import load_published  # which is made of agents itself
-
-        agent = load_published(path)
-    else:
-        agent = load_agent(path)
+    agent = load_agent(path)
     shown = agent.search.num_simulations if num_simulations is None else num_simulations
     return PlayerSpec(f"{path}@{shown}", agent, lambda game: agent.player(num_simulations, game))

@@ -44,6 +44,7 @@ from gomoku_jax.game import State
 from gomoku_jax.search import (
     SearchTree,
     advance_tree,
+    anytime,
     anytime_search,
     init_tree,
     mask_logits,
@@ -51,7 +52,6 @@ from gomoku_jax.search import (
     simulation,
     summarize,
     to_mctx,
-    tree_search,
 )
 from gomoku_jax.search.tree import subtree
 from gomoku_jax.selfplay import init_selfplay, run_selfplay
@@ -272,7 +272,7 @@ def go_on(game, params, key, tree, actions, states, config) -> SearchTree:
     return advance_tree(game, evaluate, params, key, tree, actions, states, config)
 
 
-look = quick(summarize, static_argnums=(1, 2))
+look = quick(summarize, static_argnums=(1, 2, 3))
 
 
 def search_in_chunks(params, key, states, config, chunks) -> SearchTree:
@@ -317,7 +317,7 @@ def test_summary(config):
     tree = start(WIDE, params, jax.random.key(3), states, config)
     for done in (0, 1, 9, config.num_simulations):
         tree = advance(WIDE, params, tree, done - int(tree.num_simulations), config)
-        summary = jax.device_get(look(tree, config, 6))
+        summary = jax.device_get(look(tree, config, 6, 4))
         assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(summary))
         assert summary.num_simulations == done
         if done > 0:
@@ -328,11 +328,12 @@ def test_summary(config):
         difference = np.abs(summary.prior - plain_prior).sum(-1) / 2
         assert difference.max() < (0.25 if config is STEPS else 0) + 1e-5  # the noise
         assert config is not STEPS or difference.max() > 0.01
-        assert summary.principal_variation.dtype == np.int32
-        np.testing.assert_array_equal(summary.principal_variation, plain_lines(to_mctx(tree), 6))
+        assert summary.principal_variations.dtype == np.int32
+        np.testing.assert_array_equal(summary.principal_variations, plain_lines(to_mctx(tree), 4, 6))
+        np.testing.assert_array_equal(summary.principal_variation, summary.principal_variations[:, 0])
         if done == 0:
             output = summary.output
-            assert not output.visit_counts.any() and (summary.principal_variation == -1).all()
+            assert not output.visit_counts.any() and (summary.principal_variations == -1).all()
             np.testing.assert_array_equal(output.root_value, summary.raw_value)
             running = legal.any(-1)
             assert legal[running, output.action[running]].all()
@@ -344,18 +345,21 @@ def test_summary(config):
     assert (lines[0] >= 0).sum() >= 2
 
 
-def plain_lines(tree: Any, length: int) -> np.ndarray:
-    """The lines of the most visited actions."""
+def plain_lines(tree: Any, num_lines: int, length: int) -> np.ndarray:
+    """The lines of the most visited actions, below the most visited actions of the roots."""
     tree = jax.device_get(tree)
-    lines = np.full((tree.parents.shape[0], length), -1)
-    for row, line in enumerate(lines):
-        node = 0
-        for depth in range(length):
-            visits = tree.children_visits[row, node]
-            if tree.embeddings.terminated[row, node] or not visits.any():
-                break
-            line[depth] = int(np.argmax(visits))
-            node = tree.children_index[row, node, line[depth]]
+    lines = np.full((tree.parents.shape[0], num_lines, length), -1)
+    for row in range(len(lines)):
+        root_visits = tree.children_visits[row, 0]
+        for rank, action in enumerate(np.argsort(-root_visits, kind="stable")[:num_lines]):
+            node, visits = 0, root_visits
+            for depth in range(length):
+                if tree.embeddings.terminated[row, node] or not visits[action]:
+                    break
+                lines[row, rank, depth] = action
+                node = tree.children_index[row, node, action]
+                visits = tree.children_visits[row, node]
+                action = np.argmax(visits)
     return lines
 
 
@@ -392,7 +396,7 @@ def test_anytime_search(caplog):
     whole = jax.jit(gj.search, static_argnums=(0, 1, 5))
     output = whole(TINY_BOARD, NETWORK, params, jax.random.key(5), states, ANYTIME)
     chex.assert_trees_all_equal(summaries[-1].output, output)
-    steps: Any = tree_search._steps(TINY_BOARD, NETWORK, ANYTIME, 4)
+    steps: Any = anytime._steps(TINY_BOARD, NETWORK, ANYTIME, 4, 1)
     compiled = [step._cache_size() for step in steps]
     assert compiled == [1, 1, 1]
     with jax.log_compiles(), caplog.at_level(logging.WARNING):
@@ -415,6 +419,9 @@ def test_anytime_search(caplog):
         ({"chunk": -4}, "chunk = -4: at least 1"),
         ({"seconds": 0.0}, "seconds = 0.0: more than 0"),
         ({"seconds": -1}, "seconds = -1: more than 0"),
+        ({"num_lines": 0}, "num_lines = 0: from 1 to the board's 9 points"),
+        ({"num_lines": 10}, "num_lines = 10: from 1"),
+        ({"line_length": 0}, "line_length = 0: at least 1"),
     ],
 )
 def test_anytime_search_refuses_at_the_call(options, message):

@@ -1,11 +1,11 @@
 """Tree search: PUCT and Gumbel on mctx (its only importer), and pure MCTS with random playouts."""
 
+from gomoku_jax.search.anytime import ResumableSearch, anytime_search, prepare_params
 from gomoku_jax.search.noise import add_root_noise, dirichlet_over_legal, draw_action, temper
 from gomoku_jax.search.pure_mcts import pure_mcts
 from gomoku_jax.search.tree import SearchTree, to_mctx
 from gomoku_jax.search.tree_search import (
     advance_tree,
-    anytime_search,
     init_tree,
     network_evaluator,
     run_simulations,
@@ -18,6 +18,7 @@ from gomoku_jax.search.types import Evaluator, SearchOutput, SearchSummary, mask
 
 __all__ = [
     "Evaluator",
+    "ResumableSearch",
     "SearchOutput",
     "SearchSummary",
     "SearchTree",
@@ -29,6 +30,7 @@ __all__ = [
     "init_tree",
     "mask_logits",
     "network_evaluator",
+    "prepare_params",
     "pure_mcts",
     "run_simulations",
     "search",

@@ -220,24 +220,37 @@ def to_mctx(tree: SearchTree, ply_discount: float = 1.0) -> Any:
     )
 
 
-def principal_variation(tree: SearchTree, length: int) -> jax.Array:
-    """int32 [B, length]: the most visited actions from the root on, -1 after the line's end."""
+def principal_variations(tree: SearchTree, num_lines: int, length: int) -> jax.Array:
+    """int32 [B, num_lines, length]: the most visited lines below the most visited actions of the roots.
+
+    The best action's line comes first; -1 after a line's end, and where fewer actions were visited. Of
+    equally visited actions the lowest comes first.
+    """
     batch = tree.parent.shape[0]
     rows = jnp.arange(batch)
+    root = jnp.zeros(batch, jnp.int32)
+    counts, first = jax.lax.top_k(children_visits(tree, root), num_lines)
+    first = first.astype(jnp.int32)
+    running = ~tree.states.terminated[:, ROOT]
+
+    def descend(node: jax.Array, active: jax.Array, action: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """The node below an action; a finished game is the end of the line."""
+        entry = tree.children[rows, node, action]
+        return jnp.where(active, jnp.maximum(child_index(entry), 0), node), active & (entry >= 0)
 
     def follow(carry, _):
         node, active = carry
         visits = children_visits(tree, node)
         best = jnp.argmax(visits, axis=-1).astype(jnp.int32)
         active = active & (visits[rows, best] > 0)
-        entry = tree.children[rows, node, best]
-        node = jnp.where(active, jnp.maximum(child_index(entry), 0), node)
-        # A finished game is the end of the line.
-        return (node, active & (entry >= 0)), jnp.where(active, best, -1)
+        return descend(node, active, best), jnp.where(active, best, -1)
 
-    start = jnp.zeros(batch, jnp.int32), ~tree.states.terminated[:, ROOT]
-    _, line = jax.lax.scan(follow, start, None, length=length)
-    return line.T
+    def line(action: jax.Array, visits: jax.Array) -> jax.Array:
+        active = running & (visits > 0)
+        _, rest = jax.lax.scan(follow, descend(root, active, action), None, length=length - 1)
+        return jnp.concatenate([jnp.where(active, action, -1)[None], rest]).T
+
+    return jax.vmap(line, in_axes=1, out_axes=1)(first, counts)
 
 
 def subtree(tree: SearchTree, actions: jax.Array, most_nodes: int) -> tuple[SearchTree, jax.Array]:

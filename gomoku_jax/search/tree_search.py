@@ -8,8 +8,6 @@ is `search_with`, whatever the steps.
 """
 
 import functools
-import time
-from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -30,7 +28,7 @@ from gomoku_jax.search.tree import (
     children_visits,
     new_tree,
     node_view,
-    principal_variation,
+    principal_variations,
     subtree,
 )
 from gomoku_jax.search.types import MASKED_LOGIT, Evaluator, SearchOutput, SearchSummary, mask_logits
@@ -227,20 +225,23 @@ def search_output(tree: SearchTree, config: SearchConfig) -> SearchOutput:
     )
 
 
-def summarize(tree: SearchTree, config: SearchConfig, line_length: int = 8) -> SearchSummary:
+def summarize(
+    tree: SearchTree, config: SearchConfig, line_length: int = 8, num_lines: int = 1
+) -> SearchSummary:
     """The search so far, for those who watch it. Pure and jittable.
 
     Args:
         tree: the trees.
         config: the search.
-        line_length: static; plies of the principal variation.
+        line_length: static; plies of the principal variations, at least 1.
+        num_lines: static; how many root actions get a line, from 1 to A.
     """
     logits = tree.prior_logits[:, ROOT]
     return SearchSummary(
         output=search_output(tree, config),
         prior=jnp.where(tree.root_legal, jax.nn.softmax(logits, axis=-1), 0.0),
         raw_value=tree.raw_value[:, ROOT],
-        principal_variation=principal_variation(tree, line_length),
+        principal_variations=principal_variations(tree, num_lines, line_length),
         num_simulations=tree.num_simulations,
     )
 
@@ -297,79 +298,3 @@ def advance_tree(
         exploration=tree.exploration.at[:, ROOT].set(prior / (visits + 1)),
         prior=jnp.where(tree.parent == ROOT, below, tree.prior),
     )
-
-
-# The fast search on the host, until a deadline.
-
-
-@functools.lru_cache(maxsize=16)
-def _steps(game: Gomoku, net_config: NetworkConfig, config: SearchConfig, line_length: int):
-    """The three steps, compiled."""
-    evaluate = network_evaluator(game, net_config)
-
-    def start(params, key, states):
-        return init_tree(game, evaluate, params, key, states, config)
-
-    def advance(params, tree, count):
-        return run_simulations(game, evaluate, params, tree, count, config)
-
-    def look(tree):
-        return summarize(tree, config, line_length)
-
-    return jax.jit(start), jax.jit(advance, donate_argnums=1), jax.jit(look)
-
-
-def anytime_search(
-    game: Gomoku,
-    net_config: NetworkConfig,
-    params: Params,
-    key: jax.Array,
-    states: State,
-    config: SearchConfig,
-    *,
-    seconds: float | None = None,
-    chunk: int = 16,
-    line_length: int = 8,
-) -> Iterator[SearchSummary]:
-    """Searches in chunks on the host and yields what it has found, for watchers and deadlines.
-
-    The last summary of a search that runs to its end is that of `search`. Stop by not asking for more.
-
-    Args:
-        game: the rules, and so on as in `search`; `config.num_simulations` is the most.
-        net_config: the network's config.
-        params: the network's parameters.
-        key: typed PRNG key; consumed.
-        states: B games, [B, ...].
-        config: the search.
-        seconds: stop after the chunk in which this time is over, compilation excluded; None is no limit.
-        chunk: simulations between two summaries; any number runs the same compiled program.
-        line_length: plies of the principal variation.
-
-    Raises:
-        ValueError: a chunk or a time that is not positive, before any work.
-    """
-    if chunk < 1:
-        raise ValueError(f"chunk = {chunk}: at least 1")
-    if seconds is not None and seconds <= 0:
-        raise ValueError(f"seconds = {seconds}: more than 0, or None")
-    return _anytime(game, net_config, params, key, states, config, seconds, chunk, line_length)
-
-
-def _anytime(game, net_config, params, key, states, config, seconds, chunk, line_length):
-    start, advance, look = _steps(game, net_config, config, line_length)
-    prepared = (
-        params if isinstance(params, Prepared) else jax.jit(prepare, static_argnums=0)(net_config, params)
-    )
-    tree = start(prepared, key, states)
-    tree = advance(prepared, tree, 0)  # compiles, where it is the first time
-    jax.block_until_ready(look(tree))
-    started = time.monotonic()
-    done = 0
-    while done < config.num_simulations:
-        tree = advance(prepared, tree, min(chunk, config.num_simulations - done))
-        done += min(chunk, config.num_simulations - done)
-        summary = jax.block_until_ready(look(tree))
-        yield summary
-        if seconds is not None and time.monotonic() - started >= seconds:
-            return

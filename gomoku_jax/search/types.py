@@ -41,15 +41,21 @@ class SearchSummary(struct.PyTreeNode):
         output: what the search would give if it ended here.
         prior: float32 [B, A], the root's prior probabilities, noise included.
         raw_value: float32 [B], the network's value of the root.
-        principal_variation: int32 [B, L], the most visited line, -1 after its end.
+        principal_variations: int32 [B, M, L], the most visited lines below the M most visited actions, the
+            best action's first; -1 after a line's end, and where fewer actions were visited.
         num_simulations: int32 [], simulations run so far.
     """
 
     output: SearchOutput
     prior: jax.Array
     raw_value: jax.Array
-    principal_variation: jax.Array
+    principal_variations: jax.Array
     num_simulations: jax.Array
+
+    @property
+    def principal_variation(self) -> jax.Array:
+        """int32 [B, L], the most visited line, -1 after its end."""
+        return self.principal_variations[:, 0]
 
 
 def mask_logits(logits: jax.Array, legal: jax.Array) -> jax.Array:

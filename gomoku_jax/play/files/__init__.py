@@ -1,0 +1,1 @@
+"""Game files: SGF, Piskvork `.psq`, move strings, opening files."""

@@ -1,0 +1,1 @@
+"""The Gomocup (Piskvork) protocol: our engine, and a client for other engines."""

@@ -1,0 +1,1 @@
+"""The web board: an ASGI server and one page of plain JavaScript."""
