@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import pathlib
 import signal
 import time
@@ -28,7 +29,7 @@ from gomoku_jax.checkpoint import (
 )
 from gomoku_jax.config import TrainConfig
 from gomoku_jax.game import Gomoku, to_sgf
-from gomoku_jax.metrics import ConsoleDisplay, MetricsWriter
+from gomoku_jax.metrics import ConsoleDisplay, MetricsWriter, provenance
 from gomoku_jax.programs import Programs, make_programs, playing_params
 
 GAMES_FOLDER = "games"
@@ -152,7 +153,7 @@ def run_evaluation(
     if is_best:
         info = {"iteration": iteration, "games": int(progress.games), "positions": int(progress.positions)}
         info |= {"evaluation": {name.split("/")[1]: value for name, value in metrics.items()}}
-        info |= {"seconds": round(float(progress.seconds)), "seed": config.seed}
+        info |= {"seconds": round(float(progress.seconds)), "seed": config.seed} | _origin()
         save_agent(workdir / AGENT_FOLDER / "best", config.game, config.network, config.search, params, info)
         progress = progress.replace(
             best_score=np.asarray(result.score), best_iteration=np.asarray(iteration, np.int64)
@@ -295,9 +296,16 @@ def train(
     return TrainResult(workdir, state, finished, row, evaluation)
 
 
+@functools.cache
+def _origin() -> dict[str, Any]:
+    """What an agent tells of the code and the machine that made it."""
+    facts = provenance()
+    return {name: facts[name] for name in ("commit", "processor", "cores", "devices")}
+
+
 def _save(config: TrainConfig, workdir: pathlib.Path, state: TrainingState) -> None:
     save_checkpoint(workdir, config, state)
-    info = {"iteration": int(state.progress.iteration), "seed": config.seed}
+    info = {"iteration": int(state.progress.iteration), "seed": config.seed} | _origin()
     params = playing_params(config, state)
     save_agent(workdir / AGENT_FOLDER / "latest", config.game, config.network, config.search, params, info)
 

@@ -26,7 +26,6 @@ from gomoku_jax.encode import observe
 from gomoku_jax.game import Gomoku, State
 from gomoku_jax.inference import prepare
 from gomoku_jax.network import Params, apply_network, init_network
-from gomoku_jax.published import load_published
 from gomoku_jax.search import init_tree, network_evaluator, run_simulations, search_with
 
 
@@ -35,7 +34,7 @@ class Search(Benchmark):
     """Simulations per second, the network alone beside them."""
 
     agent: pathlib.Path | None = None
-    """A run folder, an agent folder, or a published `.model` file; by default an untrained network."""
+    """What `load_agent` takes: a run folder, a published file, a shipped agent; else an untrained network."""
     board: str | None = None
     """ROWSxCOLUMNSxK; by default the agent's, or 6x6x4."""
     network: Literal["conv", "resnet"] = "conv"
@@ -58,8 +57,7 @@ def chosen_network(arguments: Search) -> tuple[Gomoku, NetworkConfig, Params, st
         game = parse_board(arguments.board or "6x6x4")
         config = NetworkConfig(arguments.network)
         return game, config, init_network(config, game, jax.random.key(0)), "untrained"
-    is_file = arguments.agent.is_file()
-    agent = load_published(arguments.agent) if is_file else load_agent(arguments.agent)
+    agent = load_agent(arguments.agent)
     game = parse_board(arguments.board) if arguments.board else agent.game
     if agent.network.kind == "conv" and game.shape != agent.game.shape:
         raise ValueError(f"--board {arguments.board}: the agent's conv network plays {agent.game} only")

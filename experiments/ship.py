@@ -1,0 +1,157 @@
+"""Puts a trained agent among those shipped in the package, with a model card. Try:
+
+python experiments/ship.py runs/mine 6x6x4
+python experiments/ship.py runs/mine 9x9x5 --simulations 400 --playouts 1000 5000
+"""
+
+import dataclasses
+import json
+import pathlib
+import sys
+
+import jax
+import tyro
+
+from gomoku_jax.agent import SHIPPED_FOLDER, Agent, AgentError, load_agent, save_agent
+from gomoku_jax.arena import MatchResult, play_match
+from gomoku_jax.compilation import use_compilation_cache
+from gomoku_jax.config import GameConfig, from_dict, to_dict
+from gomoku_jax.metrics import provenance
+from gomoku_jax.players import mcts_player, random_player
+
+
+@dataclasses.dataclass(frozen=True)
+class Arguments:
+    """The command line."""
+
+    run: tyro.conf.Positional[pathlib.Path]
+    """The run or agent folder."""
+    name: tyro.conf.Positional[str]
+    """What the agent is called: the folder's name in the package, and what `load_agent` takes."""
+    simulations: int = 100
+    """Of the agent, a move, in the matches."""
+    playouts: tuple[int, ...] = (1000,)
+    """Of pure MCTS, a move; one pair of matches each."""
+    games: int = 100
+    """A match."""
+    seed: int = 1
+    """Of the matches."""
+    commit: str | None = None
+    """Of the training, where the run does not tell."""
+    processor: str | None = None
+    """Of the training, where the run does not tell."""
+    cores: int | None = None
+    """Of the training, where the run does not tell."""
+    results: pathlib.Path = pathlib.Path(__file__).parent / "results" / "shipped.jsonl"
+    """Where the rows of the matches are appended."""
+    to: pathlib.Path = SHIPPED_FOLDER
+    """The folder of the shipped agents."""
+
+
+def play_matches(arguments: Arguments, agent: Agent) -> list[tuple[str, int, MatchResult]]:
+    """Opponent, opening stones, result."""
+    player = agent.player(arguments.simulations)
+    opponents = [("random", random_player(agent.game))]
+    opponents += [(f"mcts:{count}", mcts_player(agent.game, count)) for count in arguments.playouts]
+    results = []
+    for name, opponent in opponents:
+        for stones in (0,) if name == "random" else (0, 2):
+            result = play_match(player, opponent, agent.game, arguments.games, arguments.seed, stones)
+            print(f"against {name}, {stones} opening stones: {result}")
+            results.append((name, stones, result))
+    return results
+
+
+def model_card(arguments: Arguments, agent: Agent, results: list[tuple[str, int, MatchResult]]) -> str:
+    """The card, in Markdown."""
+    info, game, network = agent.info, agent.game, agent.network
+    parameters = sum(leaf.size for leaf in jax.tree.leaves(agent.params))
+    if network.kind == "resnet":
+        tower = f"{network.channels} channels, {network.num_blocks} blocks"
+        shape = f"resnet, {tower}; no weight depends on the board"
+    else:
+        shape = f"convolutions {network.conv_channels}; for this board only"
+    search = agent.search
+    rows = [
+        ("board", f"{game.height} rows, {game.width} columns, {game.k} in a row"),
+        ("rule", game.rule),
+        ("network", f"{shape}; {parameters:,} parameters"),
+        ("search in training", f"{search.algorithm}, {search.num_simulations} simulations a move"),
+        (
+            "iteration",
+            f"{info['iteration']} of {info['iterations']}"
+            if "iterations" in info
+            else str(info.get("iteration")),
+        ),
+        ("self-play games", f"{info['games']:,}" if "games" in info else "unknown"),
+        ("training time", f"{info['seconds'] / 3600:.2f} hours" if "seconds" in info else "unknown"),
+        ("hardware", f"{info.get('processor')}, {info.get('cores')} cores"),
+        ("seed", str(info.get("seed"))),
+        ("commit", f"`{info.get('commit')}`"),
+    ]
+    lines = [f"# {arguments.name}", "", "| what | |", "|---|---|"]
+    lines += [f"| {name} | {text} |" for name, text in rows]
+    lines += [
+        "",
+        f"## Strength, at {arguments.simulations} simulations a move",
+        "",
+        f"{arguments.games} games a row, colours swapped on every opening. Wins-draws-losses; the score counts",
+        "a draw as half, with its 95 % Wilson interval.",
+        "",
+        "| opponent | random opening stones | result | score | as black | as white | distinct games |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name, stones, result in results:
+        low, high = result.interval
+        black, white = ("-".join(map(str, part)) for part in (result.as_black, result.as_white))
+        total = f"{result.wins}-{result.draws}-{result.losses}"
+        score = f"{result.score:.3f} [{low:.3f}, {high:.3f}]"
+        cells = (name, stones, total, score, black, white, result.distinct_games)
+        lines.append("| " + " | ".join(map(str, cells)) + " |")
+    lines += ["", "The rows with command and versions are in `experiments/results/shipped.jsonl`.", ""]
+    return "\n".join(lines)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Returns the exit status."""
+    arguments = tyro.cli(Arguments, args=argv, description=__doc__)
+    try:
+        use_compilation_cache()
+        agent = load_agent(arguments.run)
+        given = {name: getattr(arguments, name) for name in ("commit", "processor", "cores")}
+        info = agent.info | {name: value for name, value in given.items() if value is not None}
+        info.pop("evaluation", None)  # of the training; the card's matches are fresh ones
+        config = arguments.run / "config.json"
+        if config.is_file():
+            info["iterations"] = json.loads(config.read_text())["iterations"]
+        agent = dataclasses.replace(agent, info=info)
+        results = play_matches(arguments, agent)
+        folder = arguments.to / arguments.name
+        board = from_dict(GameConfig, to_dict(agent.game))
+        save_agent(folder, board, agent.network, agent.search, agent.params, info)
+        (folder / "CARD.md").write_text(model_card(arguments, agent, results))
+        facts = provenance() | {
+            "command": f"ship.py RUN {arguments.name} --simulations {arguments.simulations}"
+        }
+        with arguments.results.open("a") as file:
+            for name, stones, result in results:
+                row = {
+                    "a": f"{arguments.name}@{arguments.simulations}",
+                    "b": name,
+                    "game": to_dict(agent.game),
+                }
+                row |= {"opening_stones": stones, "seed": arguments.seed, "games": result.num_games}
+                row |= {"wins": result.wins, "draws": result.draws, "losses": result.losses}
+                row |= {"as_black": result.as_black, "as_white": result.as_white}
+                row |= {"score": result.score, "interval": result.interval}
+                row |= {"distinct_games": result.distinct_games, **facts}
+                file.write(json.dumps(row) + "\n")
+    except (AgentError, ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    print(f"written: {folder}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
