@@ -62,6 +62,11 @@ def play_matches(arguments: Arguments, agent: Agent) -> list[tuple[str, int, Mat
     return results
 
 
+def training_time(seconds: float) -> str:
+    """Hours, and minutes where they say more."""
+    return f"{seconds / 3600:.2f} hours" + (f" ({seconds / 60:.1f} minutes)" if seconds < 7200 else "")
+
+
 def model_card(arguments: Arguments, agent: Agent, results: list[tuple[str, int, MatchResult]]) -> str:
     """The card, in Markdown."""
     info, game, network = agent.info, agent.game, agent.network
@@ -84,7 +89,7 @@ def model_card(arguments: Arguments, agent: Agent, results: list[tuple[str, int,
             else str(info.get("iteration")),
         ),
         ("self-play games", f"{info['games']:,}" if "games" in info else "unknown"),
-        ("training time", f"{info['seconds'] / 3600:.2f} hours" if "seconds" in info else "unknown"),
+        ("training time", training_time(info["seconds"]) if "seconds" in info else "unknown"),
         ("hardware", f"{info.get('processor')}, {info.get('cores')} cores"),
         ("seed", str(info.get("seed"))),
         ("commit", f"`{info.get('commit')}`"),
@@ -95,8 +100,8 @@ def model_card(arguments: Arguments, agent: Agent, results: list[tuple[str, int,
         "",
         f"## Strength, at {arguments.simulations} simulations a move",
         "",
-        f"{arguments.games} games a row, colours swapped on every opening. Wins-draws-losses; the score counts",
-        "a draw as half, with its 95 % Wilson interval.",
+        f"{arguments.games} games each, colours swapped on each opening. Wins-draws-losses; the score has a",
+        "draw as half and its 95 % Wilson interval.",
         "",
         "| opponent | random opening stones | result | score | as black | as white | distinct games |",
         "|---|---|---|---|---|---|---|",

@@ -49,13 +49,13 @@ class Analysis:
         to_play: +1 black, -1 white: whose view it is.
         num_simulations: run so far.
         seconds: since the search began, compilation included.
-        action: the move it would play.
+        action: the move it would play: the first candidate, or the prior's before any simulation.
         value: the search's mean value of the position.
         raw_value: the network's value of the position.
         visits: int32 [A].
         prior: float32 [A], probabilities; 0 on illegal moves.
         q: float32 [A], mean values of the moves; 0 where unvisited.
-        candidates: the most visited moves, best first.
+        candidates: the most visited moves, best first; of equally visited ones the better.
     """
 
     to_play: int
@@ -190,11 +190,12 @@ def _analysis(to_play: int, summary, seconds: float) -> Analysis:
             candidates.append(
                 Candidate(first, int(visits[first]), float(prior[first]), float(q[first]), line)
             )
+    candidates.sort(key=lambda candidate: (-candidate.visits, -candidate.q))
     return Analysis(
         to_play=to_play,
         num_simulations=int(summary.num_simulations),
         seconds=seconds,
-        action=int(output.action[0]),
+        action=candidates[0].action if candidates else int(output.action[0]),
         value=float(output.root_value[0]),
         raw_value=float(summary.raw_value[0]),
         visits=np.asarray(visits),
