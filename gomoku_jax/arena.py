@@ -48,7 +48,7 @@ def play_games(
         opening_stones: random stones on the board before each pair, static.
     """
     opening_key, play_key = jax.random.split(key)
-    openings = jax.vmap(lambda k: _recorded_opening(game, k, opening_stones))
+    openings = jax.vmap(lambda k: recorded_opening(game, k, opening_stones))
     start, actions = openings(jax.random.split(opening_key, num_pairs))
     stones = start.move_count
 
@@ -84,7 +84,7 @@ def play_games(
     return MatchGames(winner=states.winner, a_color=a_color, actions=actions, opening_stones=stones)
 
 
-def _recorded_opening(game: Gomoku, key: jax.Array, num_stones: int) -> tuple[State, jax.Array]:
+def recorded_opening(game: Gomoku, key: jax.Array, num_stones: int) -> tuple[State, jax.Array]:
     """A random opening and its moves, int32 [A], -1 after the last."""
     actions = jnp.full(game.num_actions, -1, jnp.int32)
     if num_stones == 0:

@@ -83,6 +83,7 @@ def to_sgf(
     white: str = "",
     result: str = "",
     num_setup: int = 0,
+    comment: str = "",
 ) -> str:
     """One game as an SGF file, GM[4] (Gomoku and Renju).
 
@@ -93,6 +94,7 @@ def to_sgf(
         white: name of the second player.
         result: SGF's `B+`, `W+` or `0`.
         num_setup: how many of the first moves were an opening, not the players' choice; said in a comment.
+        comment: on the whole game.
 
     Raises:
         ValueError: an action that is not on the board.
@@ -105,11 +107,12 @@ def to_sgf(
 
     size = f"{game.width}" if game.height == game.width else f"{game.width}:{game.height}"
     root = f";FF[4]GM[4]CA[UTF-8]AP[gomoku_jax]SZ[{size}]RU[{game.rule}, {game.k} in a row]"
-    for tag, value in (("PB", black), ("PW", white), ("RE", result)):
+    if num_setup:
+        opening = f"The first {num_setup} stones are a random opening."
+        comment = f"{opening}\n{comment}" if comment else opening
+    for tag, value in (("PB", black), ("PW", white), ("RE", result), ("C", comment)):
         if value:
             root += f"{tag}[{text(value)}]"
-    if num_setup:
-        root += f"C[The first {num_setup} stones are a random opening.]"
     nodes = []
     for i, action in enumerate(actions):
         row, col = _row_and_col(game, action)

@@ -35,6 +35,11 @@ class GameRecord:
         return self._states[-1]
 
     @property
+    def states(self) -> list[State]:
+        """The positions after 0, 1, ... moves, up to now."""
+        return list(self._states)
+
+    @property
     def to_play(self) -> int:
         """+1 black, -1 white: who moves next."""
         return int(self.state.to_play)

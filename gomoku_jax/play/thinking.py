@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +20,7 @@ DEFAULT_SIMULATIONS = 200
 _FIRST_CHUNK = 8
 _LINE_LENGTH = 10
 _NUM_LINES = 8
+_VALUES_AT_ONCE = 32  # positions of a game; one size compiles
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,25 +123,28 @@ class Thinker:
         state: State,
         simulations: int | None = None,
         seconds: float | None = None,
-        interval: float = 0.1,
+        interval: float | Callable[[], float] = 0.1,
         room: int | None = None,
+        running: ResumableSearch | None = None,
     ) -> Iterator[Analysis]:
         """Searches one position and tells what it has found about every `interval` seconds.
 
-        The first analysis comes before any simulation, with the network's prior and value.
+        The first analysis comes before any simulation, with the network's prior and value; or, where a
+        search is resumed, with what it knew.
 
         Args:
             state: one game that goes on.
             simulations: stop after these; None is no limit but the room.
             seconds: stop when they are over: never started is what would not end in time by the speed so
                 far. None is no limit.
-            interval: seconds between two analyses.
+            interval: seconds between two analyses, or a function that is asked before each.
             room: simulations that the tree has room for; by default `simulations`, or all that can be.
+            running: a search of this position to go on with, from `search`; its simulations so far count.
         """
         started = time.monotonic()
-        room = room or simulations or MAX_SIMULATIONS
-        most = min(simulations or room, room)
-        running = self.search(state, room)
+        running = running or self.search(state, room or simulations or MAX_SIMULATIONS)
+        room = running.num_simulations + running.num_left
+        most = room if simulations is None else min(simulations, room)
         to_play = int(state.to_play)
         chunk = 0
         while True:
@@ -151,7 +155,8 @@ class Thinker:
             left = most - running.num_simulations
             # The first chunks may hold compilation: growth is bounded.
             pace = chunk / max(took, 1e-6)
-            chunk = min(left, max(1, min(int(pace * interval), 4 * chunk)) if chunk else _FIRST_CHUNK)
+            wanted = interval() if callable(interval) else interval
+            chunk = min(left, max(1, min(int(pace * wanted), 4 * chunk)) if chunk else _FIRST_CHUNK)
             if seconds is not None:
                 remaining = seconds - (time.monotonic() - started)
                 chunk = min(chunk, int(pace * remaining * 0.8)) if pace else chunk
@@ -177,6 +182,17 @@ class Thinker:
         """What the network says without search."""
         prior, value, move_values = _network_view(self.game, self.agent.network, self._params, state)
         return NetworkView(int(state.to_play), float(value), np.asarray(prior), np.asarray(move_values))
+
+    def game_values(self, states: Sequence[State]) -> np.ndarray:
+        """float32 [n]: the network's value of each position, from black's view; the result where it ended."""
+        values = []
+        for first in range(0, len(states), _VALUES_AT_ONCE):
+            some = list(states[first : first + _VALUES_AT_ONCE])
+            padded = some + [some[-1]] * (_VALUES_AT_ONCE - len(some))
+            batch = jax.tree.map(lambda *leaves: np.stack(leaves), *padded)
+            found = _black_values(self.game, self.agent.network, self._params, batch)
+            values.append(np.asarray(found)[: len(some)])
+        return np.concatenate(values) if values else np.zeros(0, np.float32)
 
 
 def _analysis(to_play: int, summary, seconds: float) -> Analysis:
@@ -262,6 +278,12 @@ def _network_view(game: Gomoku, network, params, state: State):
     return prior, output.value[0], jnp.where(legal, values, jnp.nan)
 
 
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _black_values(game: Gomoku, network, params, states: State) -> jax.Array:
+    values = network_evaluator(game, network)(params, states).value * states.to_play
+    return jnp.where(states.terminated, states.winner.astype(jnp.float32), values)
+
+
 def rollout_view(game: Gomoku, state: State, playouts: int = 100, seed: int = 0) -> RolloutView:
     """Plays `playouts` random games after every legal move of a position.
 
@@ -270,20 +292,20 @@ def rollout_view(game: Gomoku, state: State, playouts: int = 100, seed: int = 0)
     """
     if playouts < 1:
         raise ValueError(f"playouts = {playouts}: at least 1")
-    values = np.asarray(_rollouts(game, state, jax.random.key(seed), playouts))
+    values = np.asarray(_rollouts(game, state, jax.random.key(seed), np.int32(playouts)))
     value = float(np.nanmean(values)) if np.isfinite(values).any() else 0.0
     return RolloutView(int(state.to_play), value, playouts, values)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 3))
-def _rollouts(game: Gomoku, state: State, key: jax.Array, playouts: int) -> jax.Array:
+@functools.partial(jax.jit, static_argnums=0)
+def _rollouts(game: Gomoku, state: State, key: jax.Array, playouts: jax.Array) -> jax.Array:
     children, legal = _children(game, state)
 
-    def one(total, playout_key):
-        keys = jax.random.split(playout_key, game.num_actions)
+    def one(i, total):
+        keys = jax.random.split(jax.random.fold_in(key, i), game.num_actions)
         turns = jax.vmap(random_order)(keys, children)
         winners = jax.vmap(lambda child, turn: playout_winner(game, child, turn))(children, turns)
-        return total + (winners * state.to_play).astype(jnp.float32), None
+        return total + (winners * state.to_play).astype(jnp.float32)
 
-    total, _ = jax.lax.scan(one, jnp.zeros(game.num_actions, jnp.float32), jax.random.split(key, playouts))
+    total = jax.lax.fori_loop(0, playouts, one, jnp.zeros(game.num_actions, jnp.float32))
     return jnp.where(legal, total / playouts, jnp.nan)

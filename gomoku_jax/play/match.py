@@ -1,0 +1,141 @@
+"""Matches on the host, one game after another: for players outside, such as other engines."""
+
+import dataclasses
+from collections.abc import Callable
+
+import jax
+import numpy as np
+
+from gomoku_jax.arena import MatchResult, recorded_opening
+from gomoku_jax.game import Gomoku, IllegalMoveError
+from gomoku_jax.play.opponents import ForfeitError, HostPlayer
+from gomoku_jax.play.record import GameRecord
+
+
+@dataclasses.dataclass(frozen=True)
+class Forfeit:
+    """A game lost without a winning line.
+
+    Attributes:
+        game: its number, from 0.
+        player: the name of who has lost it.
+        by_a: whether that is player `a`.
+        reason: a crash, a time-out, an illegal move.
+    """
+
+    game: int
+    player: str
+    by_a: bool
+    reason: str
+
+    def __str__(self) -> str:
+        return f"game {self.game}: {self.player} forfeits: {self.reason}"
+
+
+@dataclasses.dataclass(frozen=True)
+class HostMatchResult(MatchResult):
+    """A match's score, and the games in it that were forfeited, which count as losses.
+
+    Attributes:
+        forfeits: in the order of the games.
+    """
+
+    forfeits: tuple[Forfeit, ...] = ()
+
+
+def play_host_match(
+    a: HostPlayer,
+    b: HostPlayer,
+    game: Gomoku,
+    num_games: int = 100,
+    seed: int = 0,
+    opening_stones: int = 0,
+    on_game: Callable[[int, GameRecord, Forfeit | None], None] | None = None,
+) -> HostMatchResult:
+    """A match of two players on the host, colours swapped on each opening.
+
+    Args:
+        a: the player whose score is told.
+        b: its opponent.
+        game: the rules.
+        num_games: an odd number plays the last opening once.
+        seed: of the openings, which are those of `arena.play_match`.
+        opening_stones: random stones on the board before each pair of games. Two players without randomness
+            need some, or all games are the same two.
+        on_game: is called after each game with its number, its record and how it was forfeited, if it was.
+
+    Raises:
+        ValueError: num_games below 1, or opening_stones not below the number of points.
+    """
+    if num_games < 1:
+        raise ValueError(f"num_games = {num_games}: at least 1")
+    if not 0 <= opening_stones < game.num_actions:
+        raise ValueError(f"opening_stones = {opening_stones}: from 0 to {game.num_actions - 1}")
+    openings = _openings(game, seed, -(-num_games // 2), opening_stones)
+    records, winners, a_is_black, forfeits = [], [], [], []
+    for number in range(num_games):
+        record = GameRecord(game, openings[number // 2])
+        # In the first game of a pair `a` makes the first move of its own.
+        a_color = record.to_play if number % 2 == 0 else -record.to_play
+        winner, forfeit = _play(record, {a_color: a, -a_color: b}, number, a_color)
+        records.append(record)
+        winners.append(winner)
+        a_is_black.append(a_color > 0)
+        if forfeit is not None:
+            forfeits.append(forfeit)
+        if on_game is not None:
+            on_game(number, record, forfeit)
+    return _count(records, winners, a_is_black, [len(openings[i // 2]) for i in range(num_games)], forfeits)
+
+
+def _play(
+    record: GameRecord, players: dict[int, HostPlayer], number: int, a_color: int
+) -> tuple[int, Forfeit | None]:
+    """Plays one game to its end; its winner, and how it was forfeited."""
+    for player in players.values():
+        player.new_game()
+    while not record.over:
+        color = record.to_play
+        try:
+            record.play(players[color].choose(record))
+        except (ForfeitError, IllegalMoveError) as error:
+            return -color, Forfeit(number, players[color].name, color == a_color, str(error))
+    return record.winner, None
+
+
+def _openings(game: Gomoku, seed: int, count: int, stones: int) -> list[list[int]]:
+    """The same openings as in the arena, as moves."""
+    if stones == 0:
+        return [[] for _ in range(count)]
+    key, _ = jax.random.split(jax.random.key(seed))
+    draw = jax.jit(jax.vmap(lambda k: recorded_opening(game, k, stones)[1]))
+    rows = np.asarray(draw(jax.random.split(key, count)))
+    return [row[row >= 0].tolist() for row in rows]
+
+
+def _count(
+    records: list[GameRecord],
+    winners: list[int],
+    a_is_black: list[bool],
+    opening_stones: list[int],
+    forfeits: list[Forfeit],
+) -> HostMatchResult:
+    scores = [winner if black else -winner for winner, black in zip(winners, a_is_black, strict=True)]
+
+    def count(chosen: list[int]) -> tuple[int, int, int]:
+        return chosen.count(1), chosen.count(0), chosen.count(-1)
+
+    wins, draws, losses = count(scores)
+    return HostMatchResult(
+        wins=wins,
+        draws=draws,
+        losses=losses,
+        as_black=count([score for score, black in zip(scores, a_is_black, strict=True) if black]),
+        as_white=count([score for score, black in zip(scores, a_is_black, strict=True) if not black]),
+        distinct_games=len({tuple(record.moves) for record in records}),
+        games=[list(record.moves) for record in records],
+        opening_stones=opening_stones,
+        a_is_black=a_is_black,
+        winners=winners,
+        forfeits=tuple(forfeits),
+    )

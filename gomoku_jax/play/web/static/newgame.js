@@ -1,0 +1,72 @@
+// The dialog that starts a game: a usual board or any other, and the rule.
+
+import { describeBoard, gameFault, PRESETS } from "./notation.js";
+
+/** Gives a function that opens the dialog; `start` gets the game, `untrained` says what an agent does not know. */
+export function newGameDialog(session, start) {
+  const find = (id) => document.getElementById(id);
+  const dialog = find("new-dialog");
+  const boxes = ["height", "width", "k"].map(find);
+
+  for (const [index, preset] of PRESETS.entries()) {
+    const label = document.createElement("label");
+    const input = Object.assign(document.createElement("input"), { type: "radio", name: "preset", value: String(index) });
+    const text = document.createElement("span");
+    const small = document.createElement("small");
+    small.textContent = `${preset.k} in a row`;
+    text.append(describeBoard(preset), small);
+    input.addEventListener("change", () => fill(preset));
+    label.append(input, text);
+    find("presets").append(label);
+  }
+  const custom = () => {
+    const game = read();
+    document.querySelectorAll("#presets input").forEach((input, index) => {
+      input.checked = ["height", "width", "k"].every((field) => PRESETS[index][field] === game[field]);
+    });
+    check();
+  };
+  for (const box of boxes) box.addEventListener("input", custom);
+  for (const input of document.querySelectorAll("#new-form [name=rule]")) input.addEventListener("change", check);
+
+  function fill(game) {
+    boxes.forEach((box) => (box.value = game[box.id]));
+    custom();
+  }
+
+  function read() {
+    const [height, width, k] = boxes.map((box) => (box.value === "" ? NaN : Number(box.value)));
+    return { height, width, k, rule: document.querySelector("#new-form [name=rule]:checked").value };
+  }
+
+  function check() {
+    const game = read();
+    const fault = gameFault(game, session.welcome.limits, session.welcome.rules);
+    find("new-error").textContent = fault;
+    find("new-error").hidden = !fault;
+    find("start").disabled = Boolean(fault);
+    const able = session.agents.filter((agent) => session.canPlay(agent, game));
+    const trained = able.filter((agent) => ["height", "width", "k", "rule"].every((field) => agent.game[field] === game[field]));
+    find("new-note").hidden = Boolean(fault);
+    if (trained.length) find("new-note").textContent = `Trained on this game: ${trained.map((agent) => agent.name).join(", ")}.`;
+    else if (able.length) find("new-note").textContent = "No agent here was trained on this game; size-free ones play it as best they can.";
+    else find("new-note").textContent = "No agent here can play this board: person against person only.";
+    return fault ? null : game;
+  }
+
+  find("new-form").addEventListener("submit", (event) => {
+    event.preventDefault();
+    const game = check();
+    if (!game) return;
+    dialog.close();
+    start(game);
+  });
+
+  return () => {
+    if (!session.welcome) return;
+    document.querySelector(`#new-form [value=${session.game.rule}]`).checked = true;
+    fill(session.game);
+    dialog.showModal();
+    find("start").focus();
+  };
+}
