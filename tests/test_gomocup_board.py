@@ -135,6 +135,7 @@ def test_plays_every_game_to_its_end(width, height):
     assert abs(row - (height - 1) / 2) <= 0.5 and abs(col - (width - 1) / 2) <= 0.5
 
 
+@pytest.mark.slow
 def test_plays_better_than_the_tactical_player():
     game = gj.Gomoku(9, 9, 5)
 

@@ -185,7 +185,7 @@ def test_paths_and_boards_are_checked_at_once(tmp_path):
 
 def test_matches_swap_colours_and_count(tmp_path):
     player = make_opponent("gomocup:" + engine(tmp_path, HONEST), GAME, Limit(seconds=20))
-    other = FunctionPlayer(gj.tactical_player(GAME), "tactical", seed=1)
+    other = FunctionPlayer(gj.random_player(GAME), "random", seed=1)
     told = []
     result = play_host_match(
         player, other, GAME, 5, seed=3, opening_stones=2, on_game=lambda *facts: told.append(facts)

@@ -492,7 +492,6 @@ def test_options_are_checked(capsys):
         assert error.startswith("error: ") and word in error
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # it leaves its pipes open
 def test_pygomo_plays_a_game(agent, tmp_path):
     """An independent client of the protocol."""
     script = tmp_path / "engine"
@@ -502,6 +501,8 @@ def test_pygomo_plays_a_game(agent, tmp_path):
     script.chmod(0o755)
     told = []
     with EngineClient(str(script)) as engine:
+        engine.connect()
+        process = engine._transport._process  # pyright: ignore[reportOptionalMemberAccess]
         assert "gomoku_jax" in (engine.about() or "")
         assert engine.start(7)
         engine.configure(timeout_turn=60_000, rule=0)
@@ -523,4 +524,8 @@ def test_pygomo_plays_a_game(agent, tmp_path):
         result = engine.board(position, timeout=60)
         assert result is not None and (result.move.col, result.move.row) != (3, 3)
         assert engine.takeback(result.move)
+    assert process is not None
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        if pipe is not None:
+            pipe.close()  # which the client leaves open
     assert any(info.nodes == 16 and info.pv for info in told)

@@ -64,7 +64,9 @@ def browser():
     with playwright_api.sync_playwright() as playwright:
         path = browser_path()
         if path is None and not pathlib.Path(playwright.chromium.executable_path).exists():
-            pytest.skip("no Chromium here: neither on the path nor playwright's own (playwright install chromium)")
+            pytest.skip(
+                "no Chromium here: neither on the path nor playwright's own (playwright install chromium)"
+            )
         browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
         yield browser
         browser.close()
@@ -92,7 +94,9 @@ def open_page(browser, address, faults):
         page.on("console", lambda message: message.type == "error" and faults.append(message.text))
         page.on("pageerror", lambda error: faults.append(str(error)))
         page.on("request", lambda sent: address in sent.url or faults.append(f"request to {sent.url}"))
-        page.on("websocket", lambda socket: address[7:] in socket.url or faults.append(f"socket to {socket.url}"))
+        page.on(
+            "websocket", lambda socket: address[7:] in socket.url or faults.append(f"socket to {socket.url}")
+        )
         page.goto(f"{address}/{fragment}")
         until(page, "gomoku.connected && gomoku.judged")
         return page
@@ -103,7 +107,7 @@ def open_page(browser, address, faults):
 
 
 def until(page, condition: str) -> None:
-    """Waits for a condition. The page's policy forbids playwright's own `wait_for_function`, which evaluates text."""
+    """Waits for a condition. Playwright's `wait_for_function` evaluates text, which the page's policy forbids."""
     deadline = time.monotonic() + HANG
     while not page.evaluate(f"Boolean(window.gomoku && ({condition}))"):
         assert time.monotonic() < deadline, f"never: {condition}; {page.evaluate('gomoku.moves')}"
@@ -161,7 +165,10 @@ def test_a_game_is_clicked_from_start_to_win(open_page):
     page.fill("#k", "4")
     page.check("[name=rule][value=exact]")
     page.click("#start")
-    until(page, "gomoku.game.height === 4 && gomoku.game.width === 7 && gomoku.moves.length === 0 && gomoku.judged")
+    until(
+        page,
+        "gomoku.game.height === 4 && gomoku.game.width === 7 && gomoku.moves.length === 0 && gomoku.judged",
+    )
     place = page.evaluate("gomoku.place(27)")
     box = page.locator("#board").bounding_box()
     # The upper right corner: rows count from the bottom.
@@ -193,19 +200,22 @@ def test_the_heat_map_changes_while_a_search_runs(open_page):
     until(page, "gomoku.lastAnalysis?.simulations > 0 && gomoku.overlayCells.length")
     frames = []
     for _ in range(2):
-        seen = page.evaluate("[gomoku.lastAnalysis, gomoku.overlayCells.map(c => [c.action, c.value, c.long])]")
+        seen = page.evaluate("[gomoku.lastAnalysis, gomoku.overlayCells.map(c => [c.action, c.value])]")
         frames.append((seen[0], seen[1], pixels(page)))
-        until(page, f"gomoku.lastAnalysis.simulations > 1.5 * {seen[0]['simulations']} || gomoku.lastAnalysis.done")
+        until(
+            page,
+            f"gomoku.lastAnalysis.simulations > 1.5 * {seen[0]['simulations']} || gomoku.lastAnalysis.done",
+        )
     (early, early_cells, early_pixels), (late, late_cells, late_pixels) = frames
     assert late["simulations"] > early["simulations"]
     assert late["visits"] != early["visits"]
-    assert (late_cells, late_pixels) != (early_cells, early_pixels)
+    assert late_cells != early_cells
     assert late_pixels != early_pixels
     # The numbers are the visits' shares of this very frame, and none is on a stone.
     total = sum(late["visits"])
-    assert {action for action, _, _ in late_cells} == {a for a, count in enumerate(late["visits"]) if count}
-    assert all(value == pytest.approx(late["visits"][action] / total) for action, value, _ in late_cells)
-    assert not {action for action, _, _ in late_cells} & set(moves(page))
+    assert {action for action, _ in late_cells} == {a for a, count in enumerate(late["visits"]) if count}
+    assert all(value == pytest.approx(late["visits"][action] / total) for action, value in late_cells)
+    assert not {action for action, _ in late_cells} & set(moves(page))
     legend = page.inner_text("#legend-text")
     assert legend.startswith("Visits:") and "for White, who is to move" in legend
     page.wait_for_selector("#candidates tr")
@@ -321,7 +331,9 @@ def test_a_narrow_screen_and_touch(open_page):
     page.evaluate("scrollTo(0, 0)")
     click(page, "c3", tap=True)
     until(page, "gomoku.moves.join() === '14' && gomoku.judged")
-    heights = page.evaluate("[...document.querySelectorAll('button')].map(b => b.offsetHeight).filter(h => h)")
+    heights = page.evaluate(
+        "[...document.querySelectorAll('button')].map(b => b.offsetHeight).filter(h => h)"
+    )
     assert min(heights) >= 40
     # On small cells the first tap marks and the second plays.
     page.evaluate("location.hash = '#board=15x15x5'")

@@ -53,7 +53,8 @@ def server(agent, tmp_path_factory):
     """A server on a free port, with an agent "tiny" and a run whose conv network plays 5x5 only."""
     runs = tmp_path_factory.mktemp("runs")
     conv, board = NetworkConfig("conv", conv_channels=(4, 4, 4), value_hidden=8), GameConfig(5, 5, 4)
-    params = gj.init_network(conv, gj.Gomoku.from_config(board), jax.random.key(0))
+    shapes = jax.eval_shape(lambda: gj.init_network(conv, gj.Gomoku.from_config(board), jax.random.key(0)))
+    params = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), shapes)
     save_agent(runs / "conv" / AGENT_FOLDER / "best", board, conv, SearchConfig("gumbel", 8), params)
     settings = Settings(max_simulations=MAX_SIMULATIONS, max_clients=60, runs=runs)
     app = create_app(Choice(agent, GAME, "tiny", "because it is small"), settings)
@@ -88,7 +89,8 @@ class Tab:
     """A client that asks one thing after the other."""
 
     def __init__(self, server):
-        self.socket = connect(server.url, open_timeout=HANG, max_size=2**24)
+        self._stack = contextlib.ExitStack()
+        self.socket = self._stack.enter_context(connect(server.url, open_timeout=HANG))
         self.welcome = self.read()
         self._id = 0
 
@@ -96,7 +98,7 @@ class Tab:
         return self
 
     def __exit__(self, *_):
-        self.socket.close()
+        self._stack.close()
 
     def read(self):
         return json.loads(self.socket.recv(timeout=HANG))
@@ -163,7 +165,7 @@ def test_welcome(server, tab):
         "max_moves": 676,
     }
     agents = {facts["name"]: facts for facts in welcome["agents"]}
-    assert list(agents)[0] == "tiny" and {"6x6x4", "tictactoe", server.conv} <= set(agents)
+    assert next(iter(agents)) == "tiny" and {"6x6x4", "tictactoe", server.conv} <= set(agents)
     assert agents["tiny"]["any_board"] and not agents[server.conv]["any_board"]
     assert agents[server.conv]["game"] == {"height": 5, "width": 5, "k": 4, "rule": "freestyle"}
     assert {facts["source"] for facts in agents.values()} == {"shipped", "run"}
@@ -175,27 +177,18 @@ def test_welcome(server, tab):
 @pytest.mark.parametrize("rule", ["freestyle", "exact"])
 def test_positions_are_as_the_plain_rules_say(tab, rule):
     rng = random.Random(0)
-    game = gj.Gomoku(3, 4, 3, rule)
     for _ in range(4):
-        moves, order = [], rng.sample(range(12), 12)
+        plain, order = oracle.Game(3, 4, 3, rule), rng.sample(range(12), 12)
         while True:
-            answer = tab.ask("position", game=BOARD | {"rule": rule}, moves=moves)
-            winner = oracle.winner(*expected_board(moves), 3, rule) if moves else 0
-            over = winner != 0 or len(moves) == 12
-            assert (answer["winner"], answer["over"]) == (winner, over)
-            assert answer["legal"] == [not over and action not in moves for action in range(12)]
-            assert answer["to_play"] == (-1) ** len(moves)
-            assert answer["move_string"] == gj.format_moves(game, moves)
-            assert bool(answer["winning_points"]) == (winner != 0)
-            if over:
+            answer = tab.ask("position", game=BOARD | {"rule": rule}, moves=plain.moves)
+            assert (answer["winner"], answer["over"]) == (plain.winner, plain.terminated)
+            assert answer["legal"] == [plain.is_legal(action) for action in range(12)]
+            assert answer["to_play"] == (-1) ** len(plain.moves)
+            assert answer["move_string"] == "".join(f"{'abcd'[a % 4]}{a // 4 + 1}" for a in plain.moves)
+            assert answer["winning_points"] == np.flatnonzero(plain.line_mask()).tolist()
+            if plain.terminated:
                 break
-            moves.append(order.pop())
-
-
-def expected_board(moves):
-    board = np.zeros(12, int)
-    board[moves] = [(-1) ** i for i in range(len(moves))]
-    return board.reshape(3, 4), moves[-1]
+            plain.play(order.pop())
 
 
 def test_winning_points_of_a_rectangle(tab):
@@ -467,7 +460,7 @@ def test_a_tab_closed_in_mid_search_leaves_nothing(server):
         tab.search([])
         assert tab.read()["simulations"] == 0 and len(server.searches.trees) == 1
         tab.socket.socket.shutdown(socket.SHUT_RDWR)  # as when a browser dies
-        tab.socket.close()
+        tab.__exit__()
         wait_for(lambda: nothing_is_left(server))
     with Tab(server) as tab:  # one that closes as it should, with a tree that waits to be resumed
         tab.frames(tab.search([], simulations=5))
@@ -516,11 +509,10 @@ def test_more_tabs_than_allowed_are_told(server):
     with contextlib.ExitStack() as stack:
         for _ in range(60):
             stack.enter_context(Tab(server))
-        extra = Tab(server)
+        extra = stack.enter_context(Tab(server))
         assert extra.welcome["code"] == "busy" and "60 tabs" in extra.welcome["message"]
         with pytest.raises(ConnectionClosed):
             extra.read()
-        extra.socket.close()
     wait_for(lambda: not server.connections)
     with Tab(server) as tab:
         assert tab.welcome["type"] == "welcome"
@@ -550,7 +542,8 @@ def get(server, path, host=None, method="GET", **headers):
             connection.putheader(name.replace("_", "-"), value)
         connection.endheaders()
         response = connection.getresponse()
-        return response.status, dict(response.getheaders()), response.read()
+        body = b"" if response.status == 101 else response.read()
+        return response.status, dict(response.getheaders()), body
     finally:
         connection.close()
 
@@ -561,23 +554,12 @@ def handshake(server, host=None, origin=None):
     headers["Sec_WebSocket_Key"] = "dGhlIHNhbXBsZSBub25jZQ=="
     if origin is not None:
         headers["Origin"] = origin
-    if host is None or "\n" not in host:
-        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=HANG)
-        try:
-            connection.putrequest("GET", "/ws", skip_host=True)
-            connection.putheader("Host", host if host is not None else f"127.0.0.1:{server.port}")
-            for name, value in headers.items():
-                connection.putheader(name.replace("_", "-"), value)
-            connection.endheaders()
-            return connection.getresponse().status
-        finally:
-            connection.close()
-    raise ValueError(host)
+    return get(server, "/ws", host, **headers)[0]
 
 
 def test_websockets_of_other_origins_are_refused(server):
     own = f"127.0.0.1:{server.port}"
-    for origin in (None, f"http://{own}", f"HTTP://{own}".replace("HTTP", "http")):
+    for origin in (None, f"http://{own}", f"https://{own}"):
         assert handshake(server, origin=origin) == 101, origin
     strangers = [
         "http://evil.example",
@@ -597,7 +579,7 @@ def test_websockets_of_other_origins_are_refused(server):
     for origin in strangers:
         assert handshake(server, origin=origin) == 403, origin
     with pytest.raises(InvalidStatus, match="403"):
-        connect(server.url, origin="https://evil.example")  # type: ignore[arg-type]
+        connect(server.url, origin="https://evil.example").__enter__()  # type: ignore[arg-type]
     with connect(server.url, origin=f"http://{own}") as tab:  # type: ignore[arg-type]
         assert json.loads(tab.recv())["type"] == "welcome"
 

@@ -131,7 +131,7 @@ def _transition(game: Gomoku, opponent: Player, agent_color: AgentColor, opening
             # Also at the end it is the agent who looks, whoever would be to move.
             observation=jax.vmap(game.observe)(states.replace(to_play=color)),
             action_mask=legal_action_masks(game, states).astype(jnp.int8),
-            reward=jnp.where(states.terminated & ~restart, states.winner * color, 0).astype(jnp.float32),
+            reward=jnp.where(states.terminated, states.winner * color, 0).astype(jnp.float32),
             terminated=states.terminated,
             illegal=illegal,
             opponent_illegal=opponent_illegal,

@@ -1,7 +1,7 @@
 """The agent behind the engine, in a thread that imports JAX, compiles and searches.
 
-Everything heavy is imported in the thread. What goes in and out is plain numbers, which pass between processes
-without NumPy: the engine runs this in another process, see `remote`.
+Everything heavy is imported in the thread. What goes in and out is plain numbers, which pass between
+processes without NumPy: the engine runs this in another process, see `remote`.
 """
 
 import dataclasses

@@ -5,7 +5,7 @@ import math
 
 DEFAULT_TURN_MS = 30_000  # Piskvork's own setting; the protocol names no default
 _SMALLEST_MARGIN = 0.05  # seconds between our answer and the manager's clock: pipes, scheduling
-_MARGIN = 0.05  # the same as a share of the time
+_MARGIN = 0.05  # and so much of the time more
 _LARGEST_MARGIN = 1.0
 _AT_ONCE = 0.02  # timeout_turn 0, "as fast as possible"
 _MOVES_OF_A_GAME = 30  # of one side; few games last longer
@@ -59,7 +59,7 @@ def budget(limits: Limits, own_moves: int, empty: int, used: float = 0.0) -> Bud
         soft, hard = _AT_ONCE, 2 * _AT_ONCE
     else:
         turn = limits.turn / 1000
-        margin = min(_LARGEST_MARGIN, max(_SMALLEST_MARGIN, _MARGIN * turn))
+        margin = min(_LARGEST_MARGIN, _SMALLEST_MARGIN + _MARGIN * turn)
         hard = max(0.0, turn - margin)
         soft = max(0.0, min(0.93 * hard, hard - 0.02))
     told = limits.match if limits.left is None else limits.left

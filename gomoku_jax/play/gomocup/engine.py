@@ -19,8 +19,8 @@ from gomoku_jax.play.gomocup.fallback import Advice, advise, best_cell, fallback
 from gomoku_jax.play.gomocup.protocol import CommandError
 from gomoku_jax.play.gomocup.remote import RemoteBrain
 
-FIRST_WAIT = 2.0  # seconds that the first move waits for the agent to be loaded and compiled
-FIRST_ANSWER = 2.5  # seconds in which the first move is answered after a cold start
+FIRST_WAIT = 2.4  # seconds that the first move waits for the agent to be loaded and compiled
+FIRST_ANSWER = 2.6  # seconds in which the first move is answered after a cold start
 MESSAGE_SECONDS = 1.0  # between two MESSAGE lines of one search
 _SWAP_SIMULATIONS = 64
 _DECISIVE = 0.1  # SWAP2BOARD: a value nearer to 0 is too balanced to take a colour, and adds two stones
@@ -111,6 +111,7 @@ class Engine:
         self._used = 0.0
         self._asked_before = False
         self._num_jobs = 0
+        self._lateness = 0.0  # seconds that this process lately woke up after a deadline: a busy machine
         self._commands: dict[str, Callable[[str, float], None]] = {
             "START": lambda rest, when: self._start(protocol.parse_start, rest),
             "RECTSTART": lambda rest, when: self._start(protocol.parse_rectstart, rest),
@@ -138,6 +139,8 @@ class Engine:
         try:
             kind, value, when = self.events.get(timeout=timeout)
         except queue.Empty:
+            assert self.pending is not None
+            self._lateness = max(0.8 * self._lateness, time.monotonic() - self.pending.deadline)
             self._answer_now()
             return True
         if kind == "end":
@@ -386,7 +389,8 @@ class Engine:
     ) -> None:
         setup = self._setup(board)
         ready = self._brain.is_ready(setup)
-        soft, hard = time_for.soft, time_for.hard
+        hard = max(0.0, time_for.hard - self._lateness)
+        soft = min(time_for.soft, hard)
         first, self._asked_before = not self._asked_before, True
         wait = soft
         if first and not ready:

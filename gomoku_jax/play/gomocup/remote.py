@@ -1,7 +1,7 @@
 """The brain in a process of its own.
 
-Importing JAX and tracing hold Python's interpreter lock for a tenth of a second and more at a time, in which the
-engine could neither read nor keep the clock; and if XLA runs out of memory, the engine plays on.
+Importing JAX and tracing hold Python's interpreter lock for a tenth of a second and more at a time, in which
+the engine could neither read nor keep the clock; and if XLA runs out of memory, the engine plays on.
 """
 
 import contextlib
@@ -110,10 +110,8 @@ def serve() -> None:
         except OSError:
             os._exit(0)
 
-    try:
+    with contextlib.suppress(EOFError, OSError, KeyboardInterrupt):
         _serve(sys.stdin.buffer, tell)
-    except (EOFError, OSError, KeyboardInterrupt):
-        pass
     os._exit(0)  # XLA may be compiling in a thread that nothing stops
 
 

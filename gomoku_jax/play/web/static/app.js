@@ -190,7 +190,8 @@ function renderStatus() {
   find("status-stone").hidden = side === 0;
   find("status").classList.toggle("over", Boolean(position?.over));
   let text = session.verdict();
-  if (task?.kind === "move") text = `${SIDE_NAMES[node.toPlay]} is thinking`;
+  if (session.loading) text = "Loading…";
+  else if (task?.kind === "move") text = `${SIDE_NAMES[node.toPlay]} is thinking`;
   else if (session.mover !== PERSON && session.holding && !position?.over) text += ", paused";
   find("status-text").textContent = session.welcome ? text : "Connecting…";
   const total = session.tree.line().length - 1;
@@ -224,8 +225,8 @@ function untrained(name) {
   const agent = session.agentNamed(name);
   if (!agent || sameGame(agent.game, session.game)) return "";
   const known = describeGame(agent.game);
-  if (agent.game.k !== session.game.k) return `Trained on ${known} only: it may not know what wins here.`;
-  return `Trained on ${known}, not on this ${agent.game.rule === session.game.rule ? "board" : "rule"}.`;
+  if (agent.game.k !== session.game.k) return `Trained on ${known}: not this game.`;
+  return `Trained on ${known}: not this ${agent.game.rule === session.game.rule ? "board" : "rule"}.`;
 }
 
 function renderPlayers() {
@@ -290,7 +291,7 @@ function renderAnalysis() {
       `${signed(analysis.value)} for ${SIDE_NAMES[analysis.to_play]} after ` +
       `${analysis.simulations.toLocaleString("en")} simulations of ${analysis.agent}${analysis.done ? "" : rate}.`;
   } else if (task && task.node === node) text = `${task.agent}: starting the search…`;
-  else text = "Best moves appear here while a search runs.";
+  else if (!node.position?.over) text = "Best moves appear here while a search runs.";
   find("search-text").textContent = text;
   candidates.show(game, analysis);
   find("candidate-table").hidden = !analysis;
@@ -511,7 +512,7 @@ addEventListener("keydown", (event) => {
   } else if (onBoard && (event.key === "Enter" || event.key === " ")) {
     event.preventDefault();
     if (board.cursor !== null) session.play(board.cursor);
-  } else if (KEYS[event.key] && !target.matches("[type=radio]")) {
+  } else if (KEYS[event.key]) {
     event.preventDefault();
     KEYS[event.key]();
   }

@@ -54,7 +54,7 @@ export function importGames(session, { toast, showRecord }) {
     event.target.value = "";
   });
   document.addEventListener("paste", (event) => {
-    if (event.target.matches?.("input, textarea") || document.querySelector("dialog[open]")) return;
+    if (event.target.matches?.("textarea, input[type=number]") || document.querySelector("dialog[open]")) return;
     const text = event.clipboardData.getData("text");
     if (text) load(text);
   });

@@ -28,6 +28,7 @@ export class Session extends EventTarget {
     this.lastAnalysis = null;
     this._finished = null; // key of the analysis that came to its end
     this._previous = null;
+    this.loading = false; // a line is with the server, which may have to compile its board
     this._valuesBusy = false;
     connection.addEventListener("lost", () => {
       this.task = null;
@@ -184,11 +185,16 @@ export class Session extends EventTarget {
 
   /** Loads a line: a branch where the board is the same, else a new game. False where the server refused it. */
   async load(game, moves, holding = true) {
+    this.loading = true;
+    this._changed();
     try {
       await this.connection.request("position", { game, moves });
     } catch (error) {
       this.notify(error.message, "error");
       return false;
+    } finally {
+      this.loading = false;
+      this._changed();
     }
     if (!sameGame(game, this.game)) {
       this._keepPrevious();
