@@ -5,6 +5,7 @@
     python experiments/benchmark.py search --agent runs/seed0 --simulations 100 400 --json rows.jsonl
     python experiments/benchmark.py selfplay --tutorial ../AlphaZero_Gomoku
     python experiments/benchmark.py train --preset 6x6x4
+    python experiments/benchmark.py web --json rows.jsonl
     python experiments/benchmark.py gomocup --games 200
 
 The same commands run on accelerators, with larger default sizes. `pip install -e '.[bench]'` brings the other
@@ -17,7 +18,7 @@ from typing import Annotated
 
 import tyro
 
-from benchmarks import env, gomocup, memory, net, search, selfplay, train
+from benchmarks import env, gomocup, memory, net, search, selfplay, train, web
 from gomoku_jax.agent import AgentError
 from gomoku_jax.metrics import provenance
 
@@ -28,6 +29,7 @@ _RUNS = {
     selfplay.Selfplay: selfplay.run,
     train.Train: train.run,
     memory.Memory: memory.run,
+    web.Web: web.run,
     gomocup.Gomocup: gomocup.run,
 }
 
@@ -41,6 +43,7 @@ def main(argv: list[str] | None = None) -> int:
         | Annotated[selfplay.Selfplay, tyro.conf.subcommand("selfplay")]
         | Annotated[train.Train, tyro.conf.subcommand("train")]
         | Annotated[memory.Memory, tyro.conf.subcommand("memory")]
+        | Annotated[web.Web, tyro.conf.subcommand("web")]
         | Annotated[gomocup.Gomocup, tyro.conf.subcommand("gomocup")],
         args=argv,
         description=__doc__,

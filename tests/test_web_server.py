@@ -279,10 +279,19 @@ def test_values_and_comparison(tab, agent):
         assert [value is None for value in found] == [action in WON[:4] for action in range(12)]
         assert found[2] == 1.0
     assert answer["rollouts"]["playouts"] == 70 and answer["rollouts"]["value"] > 0
-    # White must block at c1: random black wins at once half as often as ... every other move loses more.
-    rollouts = tab.ask("compare", agent="tiny", game=BOARD, moves=[0, 4, 1], playouts=300)["rollouts"]
-    found = [-2 if value is None else value for value in rollouts["move_values"]]
-    assert int(np.argmax(found)) == 2
+
+
+def test_rollouts_agree_with_plain_python(tab):
+    rng = random.Random(0)
+    results = []
+    for _ in range(300):
+        plain = oracle.Game(3, 4, 3, "freestyle")
+        for action in (0, 4, 1, 2, *rng.sample(range(12), 12)):  # illegal ones change nothing
+            plain.play(action)
+        results.append(-plain.winner)  # white's view
+    rollouts = tab.ask("compare", agent="tiny", game=BOARD, moves=[0, 4, 1], playouts=1000)["rollouts"]
+    assert rollouts["playouts"] == 1000
+    assert rollouts["move_values"][2] == pytest.approx(np.mean(results), abs=0.2)  # more than 3 deviations
 
 
 def test_files_both_ways(tab):
@@ -421,7 +430,7 @@ def test_oversized_frames(server, tab):
 def test_a_flood_is_bounded_and_others_are_served(server):
     async def flood():
         async with connect_async(server.url) as bad, connect_async(server.url) as good:
-            await bad.recv(), await good.recv()
+            await asyncio.gather(bad.recv(), good.recv())
             request = {"type": "position", "game": BOARD, "moves": list(range(4))}
             for id in range(2000):
                 await bad.send(json.dumps(request | {"id": id}))
@@ -528,6 +537,19 @@ def test_the_server_answers_while_it_compiles(server):
         answers = [slow.read(), slow.read()]
         assert answers[0]["id"] == id and answers[1] == {"type": "stopped", "id": stop}
         assert answers[0].get("code") == "stopped" or answers[0]["done"]
+
+
+def test_what_was_compiled_is_dropped_after_many_boards(server, tab, monkeypatch):
+    monkeypatch.setattr("gomoku_jax.play.web.workers.MAX_ONCE", 2)
+    cleared = []
+    real = jax.clear_caches
+    monkeypatch.setattr("gomoku_jax.play.web.workers.jax.clear_caches", lambda: (cleared.append(1), real()))
+    for height, width in ((3, 3), (3, 5), (3, 6)):
+        game = BOARD | {"height": height, "width": width}
+        answer = tab.ask("position", game=game, moves=[0, 3, 1, 4, 2])
+        assert answer["winner"] == 1
+    assert cleared
+    assert tab.frames(tab.search([0, 4, 1, 5], simulations=50))[-1]["action"] == 2
 
 
 # Strangers.
@@ -656,7 +678,7 @@ def test_the_page_and_its_headers(server):
     assert get(server, "/", method="POST")[0] == 405
 
 
-def test_files_of_the_own_folder_only(server, tmp_path):
+def test_files_of_the_own_folder_only(server):
     for path in (
         "/static/../server.py",
         "/static/..%2fserver.py",
@@ -667,7 +689,6 @@ def test_files_of_the_own_folder_only(server, tmp_path):
         "/static/..%5cserver.py",
         "/static/%00",
         "/static/",
-        "/static/connection.js/",
         "/server.py",
         "/ws",
         "/" + "a" * 5000,
@@ -676,6 +697,23 @@ def test_files_of_the_own_folder_only(server, tmp_path):
         status, _, body = get(server, path)
         assert status in (400, 404, 405), path
         assert b"root:" not in body and b"Starlette" not in body
+
+
+def test_links_out_of_the_folder_are_not_followed(agent, tmp_path, monkeypatch):
+    folder = tmp_path / "static"
+    folder.mkdir()
+    (tmp_path / "secret.txt").write_text("secret")
+    (folder / "own.txt").write_text("own")
+    (folder / "link.txt").symlink_to(tmp_path / "secret.txt")
+    (folder / "up").symlink_to(tmp_path)
+    monkeypatch.setattr("gomoku_jax.play.web.server.STATIC_FOLDER", folder)
+    app = create_app(Choice(agent, GAME, "tiny", ""), Settings(max_simulations=MAX_SIMULATIONS))
+    with serving(app) as port:
+        other = Server(app, port, "")
+        assert get(other, "/static/own.txt")[2] == b"own"
+        for path in ("/static/link.txt", "/static/up/secret.txt", "/static/../secret.txt"):
+            status, _, body = get(other, path)
+            assert status == 404 and b"secret" not in body
 
 
 # The command.

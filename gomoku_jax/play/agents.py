@@ -123,6 +123,8 @@ def main(argv: list[str]) -> int:
                 console.print(rich.markdown.Markdown(text))
             else:
                 print(text, end="")
+    except BrokenPipeError:
+        raise
     except (AgentError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

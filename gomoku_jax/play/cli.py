@@ -1,6 +1,7 @@
 """The console command `gomoku-jax`. What a subcommand needs is imported when it is called."""
 
 import importlib
+import os
 import sys
 
 COMMANDS = {
@@ -61,10 +62,15 @@ def main(argv: list[str] | None = None) -> int:
         return 2
     module = importlib.import_module(COMMANDS[argv[0]][0])
     try:
-        return module.main(argv[1:])
+        status = module.main(argv[1:])
+        sys.stdout.flush()
+        return status
     except KeyboardInterrupt:
         print(file=sys.stderr)
         return 130
+    except BrokenPipeError:  # as of `| head`; what is left to print goes nowhere
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
 
 
 if __name__ == "__main__":

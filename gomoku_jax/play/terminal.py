@@ -17,7 +17,8 @@ commands: undo, redo, hint, resign, save FILE, board, moves, new, quit.
 
 import contextlib
 import dataclasses
-import os
+import importlib
+import io
 import pathlib
 import shlex
 import sys
@@ -238,7 +239,9 @@ def play(arguments: Arguments, session: Session) -> int:
             status = status or 1
     if not session.over and session.record.moves:
         specs = {color: shlex.quote(spec) for color, spec in sides(arguments).items()}
-        options = f" --agent {shlex.quote(arguments.agent)}" if arguments.agent else ""
+        names = ("agent", "simulations", "seconds")
+        given = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
+        options = "".join(f" --{name} {shlex.quote(str(value))}" for name, value in given.items())
         session.say(session.how_to_go_on(specs, options), wrap=False)
     return status
 
@@ -261,23 +264,25 @@ def may_replace(path: pathlib.Path | None) -> bool:
 def main(argv: list[str]) -> int:
     """Returns the exit status."""
     arguments = tyro.cli(Arguments, args=argv, description=__doc__, prog="gomoku-jax play")
-    if hasattr(sys.stdin, "reconfigure"):
-        sys.stdin.reconfigure(errors="replace")  # type: ignore[union-attr]
+    if is_interactive():
+        with contextlib.suppress(ImportError):
+            importlib.import_module("readline")  # which gives input() its history and editing
+    for stream in (sys.stdin, sys.stdout):
+        if isinstance(stream, io.TextIOWrapper):  # a letter too strange is no reason to stop
+            stream.reconfigure(errors="replace")
     try:
-        try:
-            if not may_replace(arguments.save):
-                return 0
-            use_compilation_cache()
-            session = make_session(arguments)
-        except OSError as error:
-            print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)
-            return 2
-        except (AgentError, ValueError) as error:
-            print(f"error: {error}", file=sys.stderr)
-            return 2
-        except EndOfInput:
+        if not may_replace(arguments.save):
             return 0
-        return play(arguments, session)
-    except BrokenPipeError:  # as of `| head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
+        use_compilation_cache()
+        session = make_session(arguments)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)
+        return 2
+    except (AgentError, ValueError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except EndOfInput:
+        return 0
+    return play(arguments, session)

@@ -49,7 +49,8 @@ def board_text(record: GameRecord, color: bool) -> rich.text.Text:
     won = set(record.winning_points)
     last = record.moves[-1] if record.moves else None
     letters = "    " + " ".join(chr(ord("a") + column) for column in range(width))
-    text = rich.text.Text(letters + "\n", style=_LABEL if color else "")
+    text = rich.text.Text()
+    text.append(letters + "\n", _LABEL if color else "")
     for row in reversed(range(height)):
         text.append(f"{row + 1:2d} ", _LABEL if color else "")
         for column in range(width):

@@ -44,6 +44,7 @@ The first letter of a command will do: u, r, b, m, n, q; ? is help."""
 COMMANDS = ("undo", "redo", "hint", "resign", "save", "board", "moves", "new", "help", "quit")
 _SHORT = {"u": "undo", "r": "redo", "b": "board", "m": "moves", "n": "new", "q": "quit", "?": "help"}
 _SHORT |= {"exit": "quit", "s": "save"}
+_SPINNER = "line"  # of ASCII, for every terminal
 _NUMBERS = re.compile(r"\(?\s*(\d{1,4})\s*[,;\s]\s*(\d{1,4})\s*\)?", re.ASCII)
 
 
@@ -219,14 +220,14 @@ class Session:
     def _think(self, player: HostPlayer) -> tuple[int, Analysis | None]:
         name = self._name(self.record.to_play)
         if not isinstance(player, AgentPlayer) or player.limit.simulations == 0:
-            with self.console.status(f"{name} thinks"):
+            with self.console.status(f"{name} thinks", spinner=_SPINNER):
                 return player.choose(self.record), None
         analysis = self._search(player.thinker, player.limit, name)
         return analysis.action, analysis
 
     def _search(self, thinker: Thinker, limit: Limit, name: str) -> Analysis:
         """A search that is watched; what it needs is compiled before its clock runs."""
-        with self.console.status(f"{name} gets ready") as status:
+        with self.console.status(f"{name} gets ready", spinner=_SPINNER) as status:
             if id(thinker) not in self._ready:
                 thinker.warm_up(limit.simulations or MAX_SIMULATIONS)
                 self._ready.add(id(thinker))
@@ -391,7 +392,7 @@ class Session:
         save_file(path, text, replace)
 
     def how_to_go_on(self, sides: dict[int, str], options: str = "") -> str:
-        """The command that goes on with a game that is left."""
+        """The command that goes on with a game that is left; the sides and options as on a command line."""
         game, moves = self.record.game, format_moves(self.record.game, self.record.moves)
         rule = "" if game.rule == "freestyle" else f" --rule {game.rule}"
         return (

@@ -6,7 +6,7 @@
 ('15x15, 5 in a row, exact', 'Ann', 'h8i9')
 >>> read_game("(;GM[4]SZ[15];B[hh];W[hh])")
 Traceback (most recent call last):
-gomoku_jax.play.files.gamefile.GameFileError: line 1, column 24: move 2, 'h8': h8 is taken
+gomoku_jax.play.files.gamefile.GameFileError: line 1, column 23: move 2, 'h8': h8 is taken
 """
 
 from gomoku_jax.play.files.gamefile import GameFile, GameFileError, outcome

@@ -70,7 +70,9 @@ def convert(arguments: Arguments) -> None:
         kind, file.game, file.moves, file.black, file.white, file.result, file.num_setup, file.comment
     )
     if arguments.target == "-":
-        sys.stdout.write(text)
+        sys.stdout.flush()
+        sys.stdout.buffer.write(text.encode("utf-8", "replace"))  # as the file says of itself
+        sys.stdout.buffer.flush()
     else:
         try:
             save_file(arguments.target, text, replace=arguments.force)
@@ -87,6 +89,8 @@ def main(argv: list[str]) -> int:
     arguments = tyro.cli(Arguments, args=argv, description=__doc__, prog="gomoku-jax convert")
     try:
         convert(arguments)
+    except BrokenPipeError:
+        raise
     except OSError as error:
         print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)
         return 2

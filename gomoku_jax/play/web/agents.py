@@ -6,7 +6,7 @@ import pathlib
 import threading
 from typing import Any
 
-from gomoku_jax.agent import SHIPPED_FOLDER, Agent, load_agent, read_card, shipped_agents
+from gomoku_jax.agent import SHIPPED_FOLDER, Agent, AgentError, load_agent, read_card, shipped_agents
 from gomoku_jax.config import to_dict
 from gomoku_jax.game import Gomoku
 from gomoku_jax.play.choose import RUNS_FOLDER, Choice, describe, found_runs
@@ -86,7 +86,10 @@ class Agents:
                 self._thinkers.move_to_end((name, game))
                 return found
             if name not in self._loaded:
-                self._loaded[name] = load_agent(self.entries[name].path)
+                try:
+                    self._loaded[name] = load_agent(self.entries[name].path)
+                except AgentError as error:  # it was there at the start
+                    raise MessageError("unknown_agent", f"agent {name}: {error}") from None
             thinker = self._thinkers[name, game] = Thinker(self._loaded[name], game)
             while len(self._thinkers) > _MAX_THINKERS:
                 self._thinkers.popitem(last=False)

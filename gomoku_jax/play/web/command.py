@@ -10,6 +10,7 @@ Then open the address that it prints. Ctrl-C ends it.
 
 import contextlib
 import dataclasses
+import ipaddress
 import os
 import socket
 import sys
@@ -89,6 +90,10 @@ def _listen(host: str, port: int) -> socket.socket:
         raise OSError(f"cannot listen on --host {host} --port {port}: {reason}; --port 0 takes any") from None
 
 
+def _is_loopback(listening: socket.socket) -> bool:
+    return ipaddress.ip_address(listening.getsockname()[0].split("%")[0]).is_loopback
+
+
 def _address(listening: socket.socket, host: str) -> str:
     shown = "127.0.0.1" if is_wildcard(host) else host
     return f"http://{f'[{shown}]' if ':' in shown else shown}:{listening.getsockname()[1]}"
@@ -132,6 +137,8 @@ def main(argv: list[str]) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     print(f"{choice.reason[0].upper()}{choice.reason[1:]}.\nThe board is {choice.game}.", flush=True)
+    if not _is_loopback(listening):
+        print(f"Everybody who can reach {arguments.host} can use this server.", flush=True)
     settings = Settings(
         arguments.host,
         arguments.allow_host,

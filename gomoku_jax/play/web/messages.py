@@ -8,7 +8,8 @@ from gomoku_jax.game import Gomoku
 
 MAX_FRAME = 64 * 1024  # bytes of a request
 MAX_TEXT = 60_000  # characters of a game file
-MAX_NAME = 200
+MAX_NAME = 200  # characters of a player's name
+MAX_AGENT = 4096  # of an agent's, which may be the path that the server was started with
 MAX_SECONDS = 60.0
 MAX_PLAYOUTS = 1000
 MAX_ID = 2**53  # JavaScript's exact integers
@@ -150,7 +151,7 @@ def _request(fields: "_Fields", id: int, max_simulations: int) -> Request:
     if kind == "export":
         names = (fields.text(name, MAX_NAME) if fields.has(name) else "" for name in ("black", "white"))
         return Export(id, fields.choice("format", FORMATS), game, moves, *names)
-    agent = fields.text("agent", MAX_NAME)
+    agent = fields.text("agent", MAX_AGENT)
     if kind == "values":
         return Values(id, agent, game, moves)
     if kind == "compare":

@@ -84,8 +84,16 @@ class Searches:
         """Seconds of a portion: shorter, the more searches share the threads."""
         return max(LEAST_INTERVAL, INTERVAL * min(1.0, NUM_QUICK / max(1, self.running)))
 
-    def warm_up(self, agent: str, game: Gomoku) -> None:
-        """Loads and compiles what searches on a board need. For a thread."""
+    def is_prepared(self, agent: str, game: Gomoku, begun: bool = False) -> bool:
+        """Whether `prepare` is done, or at least begun."""
+        key = ("search", agent, game)
+        return self.workers.is_begun(key) if begun else self.workers.is_done(key)
+
+    async def prepare(self, agent: str, game: Gomoku) -> None:
+        """Makes an agent ready to search on a board; slow the first time."""
+        await self.workers.once(("search", agent, game), self._warm_up, agent, game)
+
+    def _warm_up(self, agent: str, game: Gomoku) -> None:
         answers.warm_up_rules(game)
         self.agents.thinker(agent, game).warm_up(self.max_simulations)
 
@@ -224,14 +232,15 @@ class SearchSlot:
 
         A connection begins to compile one thing at a time: what it has abandoned ends first.
         """
-        workers, key = self._searches.workers, ("search", agent, game)
-        if workers.is_done(key):
+        shared = self._searches
+        if shared.is_prepared(agent, game):
             return not self._stop.is_set()
-        if self._preparing is not None and not self._preparing.done() and not workers.is_begun(key):
+        abandoned = self._preparing is not None and not self._preparing.done()
+        if self._preparing is not None and abandoned and not shared.is_prepared(agent, game, begun=True):
             await self._or_stop(self._preparing)
             if self._stop.is_set():
                 return False
-        self._preparing = asyncio.ensure_future(workers.once(key, self._searches.warm_up, agent, game))
+        self._preparing = asyncio.ensure_future(shared.prepare(agent, game))
         await self._or_stop(self._preparing)
         if self._preparing.done():
             self._preparing.result()

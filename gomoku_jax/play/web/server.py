@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import dataclasses
+import logging
 import mimetypes
 import pathlib
 from collections.abc import Sequence
@@ -27,6 +28,7 @@ from gomoku_jax.play.web.messages import MAX_PLAYOUTS, MAX_SECONDS, MessageError
 from gomoku_jax.play.web.searches import Searches
 from gomoku_jax.play.web.workers import Workers
 
+logger = logging.getLogger(__name__)
 STATIC_FOLDER = pathlib.Path(__file__).parent / "static"
 TRY_AGAIN_LATER = 1013  # WebSocket close code
 
@@ -86,10 +88,15 @@ def create_app(choice: Choice, settings: Settings = Settings()) -> Starlette:
         finally:
             connections.discard(connection)
 
+    async def warm_up() -> None:
+        try:
+            await searches.prepare(choice.name, choice.game)
+        except Exception:
+            logger.exception("the agent could not be made ready")
+
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette):
-        key = ("search", choice.name, choice.game)
-        warming = asyncio.create_task(workers.once(key, searches.warm_up, choice.name, choice.game))
+        warming = asyncio.create_task(warm_up())
         yield
         warming.cancel()
         workers.close()

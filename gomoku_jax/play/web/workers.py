@@ -1,16 +1,17 @@
 """Threads for everything that takes time, so that the event loop never waits."""
 
 import asyncio
-import collections
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
+import jax
+
 T = TypeVar("T")
 NUM_QUICK = 2  # each of their jobs already uses several cores
 NUM_SLOW = 2
-MAX_ONCE = 16  # fewer than the compiled searches that are kept, see `ResumableSearch`
+MAX_ONCE = 24  # fewer than the compiled searches that `ResumableSearch` keeps
 Key = tuple[Any, ...]
 
 
@@ -23,7 +24,7 @@ class Workers:
     def __init__(self):
         self._quick = ThreadPoolExecutor(NUM_QUICK, "quick")
         self._slow = ThreadPoolExecutor(NUM_SLOW, "slow")
-        self._once: dict[Any, collections.OrderedDict[Key, asyncio.Task]] = {}  # by kind
+        self._once: dict[Any, dict[Key, asyncio.Task]] = {}  # by kind
 
     async def quick(self, function: Callable[..., T], *arguments: Any) -> T:
         """Runs a short job."""
@@ -46,18 +47,20 @@ class Workers:
     async def once(self, key: Key, function: Callable[..., Any], *arguments: Any) -> None:
         """Runs a long job that only the first who asks has to wait for; it goes on if they go away.
 
-        A job that failed is tried again by the next who asks. Of each kind, which is the key's first part,
-        the last `MAX_ONCE` are remembered.
+        A job that failed is tried again by the next who asks. A process keeps all that it has compiled, some
+        10 MB for each board: after `MAX_ONCE` jobs of a kind, which is the key's first part, all is dropped.
         """
-        of_kind = self._once.setdefault(key[0], collections.OrderedDict())
+        of_kind = self._once.setdefault(key[0], {})
         if self.is_begun(key):
             task = of_kind[key]
         else:
+            if len(of_kind) >= MAX_ONCE:
+                function = _after_clearing(function)
+                for tasks in self._once.values():
+                    for other in [other for other, task in tasks.items() if task.done()]:
+                        del tasks[other]
             task = of_kind[key] = asyncio.ensure_future(self.slow(function, *arguments))
             task.add_done_callback(_retrieve)
-            while len(of_kind) > MAX_ONCE:
-                of_kind.popitem(last=False)
-        of_kind.move_to_end(key)
         await asyncio.shield(task)
 
     def close(self) -> None:
@@ -71,6 +74,14 @@ class Workers:
         for thread in threads:
             thread.join(seconds / len(threads))
         return any(thread.is_alive() for thread in threads)
+
+
+def _after_clearing(function: Callable[..., T]) -> Callable[..., T]:
+    def clear_and_run(*arguments: Any) -> T:
+        jax.clear_caches()  # what still runs compiles again
+        return function(*arguments)
+
+    return clear_and_run
 
 
 def _retrieve(task: asyncio.Task) -> None:

@@ -32,7 +32,7 @@ const OVERLAYS = [["none", "None"], ["visits", "Visits"], ["prior", "Prior"], ["
 
 // Words for the reader.
 
-function toast(text, kind = "info", action = null) {
+function toast(text, kind = "info", action = null, time = kind === "error" || action ? 9000 : 5000) {
   const box = document.createElement("div");
   box.className = `toast ${kind}`;
   box.append(text);
@@ -50,7 +50,7 @@ function toast(text, kind = "info", action = null) {
   for (const old of toasts.children) if (old.firstChild.textContent === text) old.remove();
   while (toasts.children.length > 2) toasts.firstElementChild.remove();
   toasts.append(box);
-  setTimeout(() => box.remove(), kind === "error" || action ? 9000 : 5000);
+  setTimeout(() => box.remove(), time);
 }
 
 function announce(text) {

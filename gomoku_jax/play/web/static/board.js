@@ -339,7 +339,8 @@ export class Board extends EventTarget {
   }
 
   _paintLastMark(context, action) {
-    this._paintRing(context, action, "#e8602c", 0.2, Math.max(1.75, this.cell * 0.055));
+    const size = Math.min(0.2, 12 / this.cell);
+    this._paintRing(context, action, "#e8602c", size, Math.max(1.75, this.cell * 0.22 * size));
   }
 
   _paintRing(context, action, colour, radius, width) {

@@ -34,8 +34,8 @@ export function importGames(session, { toast, showRecord }) {
       const parsed = await session.connection.request("parse", { text, game: session.game });
       if (!(await session.load(parsed.game, parsed.moves))) return;
       const names = [parsed.black, parsed.white].some(Boolean) ? `, ${parsed.black || "?"} against ${parsed.white || "?"}` : "";
-      toast(`Loaded ${parsed.moves.length} moves${names}.`);
-      for (const warning of parsed.warnings) toast(warning);
+      const note = (warning) => `Note: ${warning}.`;
+      toast([`Loaded ${parsed.moves.length} moves${names}.`, ...parsed.warnings.map(note)].join("\n"), "info", null, parsed.warnings.length ? 12000 : 5000);
       paste.value = "";
     } catch (error) {
       fail(text, error.message);
