@@ -36,6 +36,8 @@ class Arguments:
     """A match."""
     seed: int = 1
     """Of the matches."""
+    training: str | None = None
+    """The command of the training, for the card."""
     commit: str | None = None
     """Of the training, where the run does not tell."""
     processor: str | None = None
@@ -77,6 +79,7 @@ def model_card(arguments: Arguments, agent: Agent, results: list[tuple[str, int,
     else:
         shape = f"convolutions {network.conv_channels}; for this board only"
     search = agent.search
+    command = [("trained by", f"`{arguments.training}`")] if arguments.training else []
     rows = [
         ("board", f"{game.height} rows, {game.width} columns, {game.k} in a row"),
         ("rule", game.rule),
@@ -93,6 +96,7 @@ def model_card(arguments: Arguments, agent: Agent, results: list[tuple[str, int,
         ("hardware", f"{info.get('processor')}, {info.get('cores')} cores"),
         ("seed", str(info.get("seed"))),
         ("commit", f"`{info.get('commit')}`"),
+        *command,
     ]
     lines = [f"# {arguments.name}", "", "| what | |", "|---|---|"]
     lines += [f"| {name} | {text} |" for name, text in rows]

@@ -107,7 +107,7 @@ def open_page(browser, address, faults):
 
 
 def until(page, condition: str) -> None:
-    """Waits for a condition. The page's policy forbids Playwright's `wait_for_function`: it evaluates text."""
+    """Waits for a condition. The page's policy forbids Playwright's `wait_for_function`, an eval."""
     deadline = time.monotonic() + HANG
     while not page.evaluate(f"Boolean(window.gomoku && ({condition}))"):
         assert time.monotonic() < deadline, f"never: {condition}; {page.evaluate('gomoku.moves')}"
