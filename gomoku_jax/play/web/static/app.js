@@ -8,7 +8,7 @@ import { importGames } from "./files.js";
 import { renderMarkdown } from "./markdown.js";
 import { newGameDialog } from "./newgame.js";
 import { describeBoard, describeGame, formatFragment, parseFragment, pointName, sameGame } from "./notation.js";
-import { overlayOf, SIDE_NAMES, signed } from "./overlay.js";
+import { grouped, overlayOf, SIDE_NAMES, signed } from "./overlay.js";
 import { CandidateList, ComparisonTable, showMoves, showVariations } from "./panels.js";
 import { PERSON, Session } from "./session.js";
 import { currentTheme, recall, remember, startTheme } from "./settings.js";
@@ -266,7 +266,8 @@ function renderLegend(prefix, shown) {
   }
   const ticks = find(`${prefix}-ticks`);
   if (ticks.textContent !== shown.ticks.join("")) {
-    ticks.replaceChildren(...shown.ticks.map((tick) => Object.assign(document.createElement("span"), { textContent: tick })));
+    ticks.replaceChildren();
+    for (const tick of shown.ticks) ticks.append(Object.assign(document.createElement("span"), { textContent: tick }));
   }
   const title = document.createElement("b");
   title.textContent = `${shown.label}: `;
@@ -286,10 +287,11 @@ function renderAnalysis() {
   const { analysis } = node;
   let text = "";
   if (analysis) {
-    const rate = analysis.seconds > 0 ? `, ${Math.round(analysis.simulations / analysis.seconds).toLocaleString("en")} a second` : "";
+    const { simulations, seconds, done } = analysis;
+    const rate = !done && seconds > 0 ? `, ${grouped(Math.round(simulations / seconds))} a second` : "";
     text =
       `${signed(analysis.value)} for ${SIDE_NAMES[analysis.to_play]} after ` +
-      `${analysis.simulations.toLocaleString("en")} simulations of ${analysis.agent}${analysis.done ? "" : rate}.`;
+      `${grouped(simulations)} simulations of ${analysis.agent}${rate}.`;
   } else if (task && task.node === node) text = `${task.agent}: starting the search…`;
   else if (!node.position?.over) text = "Best moves appear here while a search runs.";
   find("search-text").textContent = text;
@@ -307,17 +309,20 @@ function renderAnalysis() {
 
 function renderFeedback() {
   const { node, game } = session;
-  for (const name of ["rollouts", "network"]) find(`paint-${name}`).setAttribute("aria-pressed", String(overlay === name));
+  for (const name of ["rollouts", "network"]) {
+    find(`paint-${name}`).setAttribute("aria-pressed", String(overlay === name));
+  }
   renderLegend("feedback", ["rollouts", "network"].includes(overlay) ? overlayOf(overlay, node, game) : null);
   comparison.show(game, node);
   find("comparison-table").hidden = !node.comparison;
   find("comparison-table").classList.toggle("searched", Boolean(node.analysis?.simulations));
   const found = node.comparison;
+  const searched = node.analysis?.simulations ? node.analysis : null;
   find("compare").disabled = Boolean(node.position?.over) || !session.agent;
   find("compare-text").textContent = found
     ? `The position for ${SIDE_NAMES[found.to_play]}, who is to move: rollouts ${signed(found.rollouts.value)}, ` +
       `network (${found.agent}) ${signed(found.network.value)}` +
-      (node.analysis?.simulations ? `, search ${signed(node.analysis.value)} after ${node.analysis.simulations.toLocaleString("en")} simulations.` : ".")
+      (searched ? `, search ${signed(searched.value)} after ${grouped(searched.simulations)} simulations.` : ".")
     : "Puts random games beside the network at this position.";
 }
 
@@ -468,7 +473,7 @@ function showAbout(name) {
   find("about-dialog").scrollTop = 0;
 }
 
-const openNewGame = newGameDialog(session, (game) => session.newGame(game), untrained);
+const openNewGame = newGameDialog(session, (game) => session.newGame(game));
 importGames(session, { toast, showRecord: () => chooseTab(find("tab-record")) });
 startTheme(find("theme"), settings.theme, () => render());
 
@@ -492,8 +497,8 @@ const KEYS = {
 
 addEventListener("keydown", (event) => {
   const target = event.target;
-  if (document.querySelector("dialog[open]") || target.matches("textarea, select, input:not([type=radio], [type=checkbox])")) return;
-  if (!session.welcome) return;
+  const writing = target.matches("textarea, select, input:not([type=radio], [type=checkbox])");
+  if (writing || !session.welcome || document.querySelector("dialog[open]")) return;
   const command = event.ctrlKey || event.metaKey;
   if (command && !event.altKey && event.key.toLowerCase() === "z") {
     event.preventDefault();

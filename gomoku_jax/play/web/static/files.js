@@ -1,6 +1,7 @@
 // Games in and out: paste, files, drag and drop; the clipboard and downloads. The server reads and writes the formats.
 
 import { formatMoves } from "./notation.js";
+import { grouped } from "./overlay.js";
 import { PERSON } from "./session.js";
 
 const MAX_TEXT = 60_000; // characters, as the server takes
@@ -27,15 +28,16 @@ export function importGames(session, { toast, showRecord }) {
   async function load(text) {
     find("paste-error").hidden = true;
     if (text.length > MAX_TEXT) {
-      return fail("", `The text has ${text.length.toLocaleString("en")} characters; a game has at most ${MAX_TEXT.toLocaleString("en")}.`);
+      return fail("", `The text has ${grouped(text.length)} characters; a game has at most ${grouped(MAX_TEXT)}.`);
     }
     if (!text.trim()) return fail(text, "There is nothing to load: write or paste a game first.");
     try {
       const parsed = await session.connection.request("parse", { text, game: session.game });
       if (!(await session.load(parsed.game, parsed.moves))) return;
-      const names = [parsed.black, parsed.white].some(Boolean) ? `, ${parsed.black || "?"} against ${parsed.white || "?"}` : "";
-      const note = (warning) => `Note: ${warning}.`;
-      toast([`Loaded ${parsed.moves.length} moves${names}.`, ...parsed.warnings.map(note)].join("\n"), "info", null, parsed.warnings.length ? 12000 : 5000);
+      const { black, white, warnings } = parsed;
+      const names = black || white ? `, ${black || "?"} against ${white || "?"}` : "";
+      const lines = [`Loaded ${parsed.moves.length} moves${names}.`, ...warnings.map((text) => `Note: ${text}.`)];
+      toast(lines.join("\n"), "info", null, warnings.length ? 12000 : 5000);
       paste.value = "";
     } catch (error) {
       fail(text, error.message);
@@ -43,7 +45,9 @@ export function importGames(session, { toast, showRecord }) {
   }
 
   async function loadFile(file) {
-    if (file.size > 4 * MAX_TEXT) return toast(`${file.name} has ${file.size.toLocaleString("en")} bytes: too many for one game.`, "error");
+    if (file.size > 4 * MAX_TEXT) {
+      return toast(`${file.name} has ${grouped(file.size)} bytes: too many for one game.`, "error");
+    }
     load(await file.text());
   }
 
@@ -110,7 +114,8 @@ export function importGames(session, { toast, showRecord }) {
   }
 
   const say = (run) => () => run().catch((error) => toast(error.message, "error"));
-  find("copy-moves").addEventListener("click", say(() => copy(formatMoves(session.game, session.node.moves()), "the moves")));
+  const moveString = () => formatMoves(session.game, session.node.moves());
+  find("copy-moves").addEventListener("click", say(() => copy(moveString(), "the moves")));
   find("copy-sgf").addEventListener("click", say(async () => copy((await exported("sgf")).text, "the game as SGF")));
   find("copy-link").addEventListener("click", say(() => copy(location.href, "the address of this position")));
   find("save-sgf").addEventListener("click", say(() => save("sgf")));

@@ -58,7 +58,8 @@ export class ValueGraph extends EventTarget {
     const y = (value) => MARGIN.top + ((1 - value) / 2) * (bottom - MARGIN.top);
     const parts = [];
     for (const [value, label] of [[1, "+1"], [0, "0"], [-1, "−1"]]) {
-      parts.push(element("line", { x1: MARGIN.left, x2: width - MARGIN.right, y1: y(value), y2: y(value), class: value ? "rule" : "rule zero" }));
+      const ends = { x1: MARGIN.left, x2: width - MARGIN.right, y1: y(value), y2: y(value) };
+      parts.push(element("line", { ...ends, class: value ? "rule" : "rule zero" }));
       parts.push(element("text", { x: MARGIN.left - 6, y: y(value) + 4, class: "tick end" }, label));
     }
     const every = [1, 2, 5, 10, 20, 50, 100, 200].find((step) => this._span / step <= Math.max(this._inner / 34, 2));
@@ -76,10 +77,15 @@ export class ValueGraph extends EventTarget {
       parts.push(element("polyline", { points: path, class: "network-line" }));
     }
     const here = line[this.index];
-    if (here?.network !== null && here) parts.push(element("circle", { cx: x(this.index), cy: y(here.network), r: 4, class: "network-point" }));
+    if (here && here.network !== null) {
+      parts.push(element("circle", { cx: x(this.index), cy: y(here.network), r: 4, class: "network-point" }));
+    }
     const searched = line.map((node, index) => [index, node.search]).filter(([, value]) => value !== null);
-    parts.push(element("polyline", { points: searched.map(([index, value]) => `${x(index)},${y(value)}`).join(" "), class: "search-line" }));
-    for (const [index, value] of searched) parts.push(element("circle", { cx: x(index), cy: y(value), r: 2.6, class: "search-point" }));
+    const trail = searched.map(([index, value]) => `${x(index)},${y(value)}`).join(" ");
+    parts.push(element("polyline", { points: trail, class: "search-line" }));
+    for (const [index, value] of searched) {
+      parts.push(element("circle", { cx: x(index), cy: y(value), r: 2.6, class: "search-point" }));
+    }
     svg.replaceChildren(...parts);
     svg.setAttribute("aria-valuemin", "0");
     svg.setAttribute("aria-valuemax", String(Math.max(line.length - 1, 0)));

@@ -55,7 +55,8 @@ export function renderMarkdown(markdown) {
       const list = append(page, "ul");
       while (at < lines.length && /^\s*[-*]\s+/.test(lines[at])) {
         const words = [lines[at++].replace(/^\s*[-*]\s+/, "")];
-        while (at < lines.length && /^\s{2,}\S/.test(lines[at]) && !/^\s*[-*]\s+/.test(lines[at])) words.push(lines[at++].trim());
+        const goesOn = (next) => /^\s{2,}\S/.test(next) && !/^\s*[-*]\s+/.test(next);
+        while (at < lines.length && goesOn(lines[at])) words.push(lines[at++].trim());
         inline(append(list, "li"), words.join(" "));
       }
     } else if (!line.trim()) {

@@ -1,8 +1,8 @@
 // The dialog that starts a game: a usual board or any other, and the rule.
 
-import { describeBoard, gameFault, PRESETS } from "./notation.js";
+import { describeBoard, gameFault, PRESETS, sameGame } from "./notation.js";
 
-/** Gives a function that opens the dialog; `start` gets the game, `untrained` says what an agent does not know. */
+/** Gives a function that opens the dialog; `start` gets the game. */
 export function newGameDialog(session, start) {
   const find = (id) => document.getElementById(id);
   const dialog = find("new-dialog");
@@ -10,7 +10,8 @@ export function newGameDialog(session, start) {
 
   for (const [index, preset] of PRESETS.entries()) {
     const label = document.createElement("label");
-    const input = Object.assign(document.createElement("input"), { type: "radio", name: "preset", value: String(index) });
+    const input = document.createElement("input");
+    Object.assign(input, { type: "radio", name: "preset", value: String(index) });
     const text = document.createElement("span");
     const small = document.createElement("small");
     small.textContent = `${preset.k} in a row`;
@@ -46,11 +47,12 @@ export function newGameDialog(session, start) {
     find("new-error").hidden = !fault;
     find("start").disabled = Boolean(fault);
     const able = session.agents.filter((agent) => session.canPlay(agent, game));
-    const trained = able.filter((agent) => ["height", "width", "k", "rule"].every((field) => agent.game[field] === game[field]));
+    const trained = able.filter((agent) => sameGame(agent.game, game));
+    let note = "No agent here can play this board: person against person only.";
+    if (able.length) note = "No agent here was trained on this game; size-free ones play it as best they can.";
+    if (trained.length) note = `Trained on this game: ${trained.map((agent) => agent.name).join(", ")}.`;
+    find("new-note").textContent = note;
     find("new-note").hidden = Boolean(fault);
-    if (trained.length) find("new-note").textContent = `Trained on this game: ${trained.map((agent) => agent.name).join(", ")}.`;
-    else if (able.length) find("new-note").textContent = "No agent here was trained on this game; size-free ones play it as best they can.";
-    else find("new-note").textContent = "No agent here can play this board: person against person only.";
     return fault ? null : game;
   }
 

@@ -11,6 +11,10 @@ export function signed(value, digits = 2) {
   return (value > 0 ? "+" : "−") + text;
 }
 
+export function grouped(count) {
+  return count.toLocaleString("en");
+}
+
 export function percent(share) {
   if (share > 0 && share < 0.005) return "<1%";
   return `${Math.round(100 * share)}%`;
@@ -31,7 +35,7 @@ const KINDS = {
       return total ? visits.map((count) => (count ? count / total : null)) : null;
     },
     says: (side, { simulations }) =>
-      `share of the search’s ${simulations.toLocaleString("en")} simulations that tried each move, ` +
+      `share of the search’s ${grouped(simulations)} simulations that tried each move, ` +
       `for ${side}, who is to move.`,
     waits: "no simulation has run yet.",
   },
@@ -96,9 +100,8 @@ export function overlayOf(name, node, game) {
   if (node.position?.over) return { ...shown, text: "the game is over: there is no move to judge." };
   const data = node[kind.source];
   if (!data) {
-    const hint =
-      kind.source === "analysis" ? "no search of this position yet: press Analyse." : "not compared here yet: press Compare.";
-    return { ...shown, text: hint };
+    const waits = { analysis: "no search of this position yet: press Analyse.", comparison: "press Compare first." };
+    return { ...shown, text: waits[kind.source] };
   }
   const numbers = kind.numbers(data);
   const side = SIDE_NAMES[node.toPlay];

@@ -165,7 +165,8 @@ export class Session extends EventTarget {
     this._setTree(new MoveTree({ ...game }));
     this.holding = false;
     if (this._previous.tree.root.children.length) {
-      this.notify(`New game: ${describeGame(game)}.`, "info", { label: "Bring back the last one", run: () => this.bringBack() });
+      const back = { label: "Bring back the last one", run: () => this.bringBack() };
+      this.notify(`New game: ${describeGame(game)}.`, "info", back);
     }
     this._arrived();
   }
@@ -301,7 +302,8 @@ export class Session extends EventTarget {
       return { kind: "move", node, agent: this.mover, ...limits };
     }
     if (this.analysing && this.agent) {
-      return { kind: "analysis", node, agent: this.agent, simulations: this.welcome.limits.max_simulations, seconds: null };
+      const simulations = this.welcome.limits.max_simulations;
+      return { kind: "analysis", node, agent: this.agent, simulations, seconds: null };
     }
     return null;
   }
