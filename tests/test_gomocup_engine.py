@@ -501,7 +501,6 @@ def test_pygomo_plays_a_game(agent, tmp_path):
     script.chmod(0o755)
     told = []
     with EngineClient(str(script)) as engine:
-        engine.connect()
         process = engine._transport._process  # pyright: ignore[reportOptionalMemberAccess]
         assert "gomoku_jax" in (engine.about() or "")
         assert engine.start(7)

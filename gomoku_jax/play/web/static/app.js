@@ -48,7 +48,7 @@ function toast(text, kind = "info", action = null, time = kind === "error" || ac
   }
   const toasts = find("toasts");
   for (const old of toasts.children) if (old.firstChild.textContent === text) old.remove();
-  while (toasts.children.length > 2) toasts.firstElementChild.remove();
+  while (toasts.children.length > 1) toasts.firstElementChild.remove();
   toasts.append(box);
   setTimeout(() => box.remove(), time);
 }
