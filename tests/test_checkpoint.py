@@ -9,6 +9,7 @@ import chex
 import jax
 import numpy as np
 import pytest
+from tiny import TINY, tiny
 
 import gomoku_jax as gj
 from gomoku_jax.checkpoint import (
@@ -22,7 +23,6 @@ from gomoku_jax.checkpoint import (
 from gomoku_jax.config import from_dict, to_dict
 from gomoku_jax.programs import make_programs
 from gomoku_jax.train import run_iteration
-from tests.tiny import TINY, tiny
 
 
 def key_as_data(state):

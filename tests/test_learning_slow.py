@@ -2,12 +2,12 @@
 
 import jax
 import pytest
+from tiny import TINY
 
 import gomoku_jax as gj
 from gomoku_jax.checkpoint import init_training_state
 from gomoku_jax.programs import make_programs, playing_params
 from gomoku_jax.train import run_iteration, train
-from tests.tiny import TINY
 
 
 @pytest.mark.slow

@@ -22,7 +22,7 @@ from gomoku_jax.checkpoint import init_training_state
 from gomoku_jax.sharding import data_mesh
 from gomoku_jax.programs import make_programs
 from gomoku_jax.train import run_iteration
-from tests.tiny import TINY, tiny
+from tiny import TINY, tiny
 
 one = data_mesh(8, 16, devices=jax.devices()[:1])
 two = data_mesh(8, 16)

@@ -12,6 +12,7 @@ import chex
 import jax
 import numpy as np
 import pytest
+from tiny import TINY, tiny
 
 import gomoku_jax as gj
 from gomoku_jax.agent import AgentError
@@ -32,7 +33,6 @@ from gomoku_jax.train import (
     run_iteration,
     train,
 )
-from tests.tiny import TINY, tiny
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -121,7 +121,7 @@ def test_resume_after_kill_9_is_exact(whole_run, tmp_path):
     program = (
         "import sys\n"
         "from gomoku_jax.train import train\n"
-        "from tests.tiny import TINY\n"
+        "from tiny import TINY\n"
         "if __name__ == '__main__':\n"
         "    train(TINY, sys.argv[1], quiet=True)\n"
     )

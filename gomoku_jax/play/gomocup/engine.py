@@ -20,6 +20,7 @@ from gomoku_jax.play.gomocup.protocol import CommandError
 from gomoku_jax.play.gomocup.remote import RemoteBrain
 
 FIRST_WAIT = 2.4  # seconds that the first move waits for the agent to be loaded and compiled
+LEAST_WAIT = 0.5  # a move with less time does not wait: compiling takes seconds, and keeps the machine busy
 FIRST_ANSWER = 2.6  # seconds in which the first move is answered after a cold start
 MESSAGE_SECONDS = 1.0  # between two MESSAGE lines of one search
 _SWAP_SIMULATIONS = 64
@@ -398,6 +399,8 @@ class Engine:
             wait = min(soft, FIRST_WAIT)
         self._num_jobs += 1
         job = Job(self._num_jobs, setup, positions, when + soft, simulations)
+        if wait < LEAST_WAIT:
+            wait = 0.0
         deadline = when + (hard if ready else min(hard, wait))
         self.pending = Pending(job, when, deadline, when + hard, decide, message)
         if deadline <= time.monotonic():
