@@ -81,7 +81,7 @@ def report():
     environment = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"} | {"JAX_PLATFORMS": "cpu"}
     result = subprocess.run(
         [sys.executable, "-c", PROGRAM],
-        cwd=ROOT,
+        cwd=ROOT / "tests",
         env=environment,
         capture_output=True,
         text=True,

@@ -539,6 +539,7 @@ def test_the_server_answers_while_it_compiles(server):
         assert answers[0].get("code") == "stopped" or answers[0]["done"]
 
 
+@pytest.mark.slow
 def test_what_was_compiled_is_dropped_after_many_boards(server, tab, monkeypatch):
     monkeypatch.setattr("gomoku_jax.play.web.workers.MAX_ONCE", 2)
     cleared = []
