@@ -194,8 +194,9 @@ def test_an_agent_answers_until_somebody_wins(open_page):
 
 def test_the_heat_map_changes_while_a_search_runs(open_page):
     page = open_page("#board=6x6x4&moves=c3d4c4")
-    page.click("label:has(> [value=visits])")
+    page.click("label:has(> [value=prior])")
     assert "press Analyse" in page.inner_text("#legend-text")
+    page.click("label:has(> [value=visits])")
     page.click("#analyse")
     until(page, "gomoku.lastAnalysis?.simulations > 0 && gomoku.overlayCells.length")
     frames = []
@@ -220,7 +221,7 @@ def test_the_heat_map_changes_while_a_search_runs(open_page):
     assert legend.startswith("Visits:") and "for White, who is to move" in legend
     page.wait_for_selector("#candidates tr")
     page.click("#analyse")
-    until(page, "!gomoku.thinking")
+    until(page, "!gomoku.thinking && gomoku.lastAnalysis.done")
 
     # The other layers say what they are, and show other numbers.
     page.keyboard.press("2")

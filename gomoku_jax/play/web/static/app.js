@@ -24,6 +24,7 @@ const candidates = new CandidateList(find("candidates"));
 const comparison = new ComparisonTable(find("comparison"));
 const settings = recall();
 let overlay = settings.overlay ?? "none";
+let overlayChosen = overlay !== "none"; // since the page was opened
 let welcomed = false;
 let renderScheduled = false;
 let lastNode = null;
@@ -347,7 +348,7 @@ const CLICKS = {
   undo: () => session.undo(),
   redo: () => session.redo(),
   last: () => session.last(),
-  analyse: () => session.setAnalysing(!session.analysing),
+  analyse: toggleAnalysis,
   pause: () => session.setHolding(!session.holding),
   step: () => session.step(),
   "new-game": () => openNewGame(),
@@ -421,8 +422,15 @@ async function runComparison() {
   render();
 }
 
+function toggleAnalysis() {
+  // Who asks for a search wants to see it; None is for who has chosen it since.
+  if (!session.analysing && !overlayChosen) setOverlay("visits");
+  session.setAnalysing(!session.analysing);
+}
+
 function setOverlay(name) {
   overlay = name;
+  overlayChosen = true;
   remember({ overlay });
   render();
 }
@@ -489,7 +497,7 @@ const KEYS = {
   1: () => setOverlay("visits"),
   2: () => setOverlay("prior"),
   3: () => setOverlay("q"),
-  a: () => session.setAnalysing(!session.analysing),
+  a: toggleAnalysis,
   p: () => session.numAgents && session.setHolding(!session.holding),
   n: () => openNewGame(),
   "?": () => find("help-dialog").showModal(),
