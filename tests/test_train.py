@@ -126,7 +126,9 @@ def test_resume_after_kill_9_is_exact(whole_run, tmp_path):
         "    train(TINY, sys.argv[1], quiet=True)\n"
     )
     process = subprocess.Popen(
-        [sys.executable, "-c", program, str(workdir)], cwd=ROOT / "tests", env=os.environ | {"JAX_PLATFORMS": "cpu"}
+        [sys.executable, "-c", program, str(workdir)],
+        cwd=ROOT / "tests",
+        env=os.environ | {"JAX_PLATFORMS": "cpu"},
     )
     deadline = time.monotonic() + 240
     while not (workdir / "checkpoints" / "2" / "state").exists():
