@@ -279,6 +279,18 @@ def test_damaged_files_are_told_with_line_and_column(text, line, column, reason)
 # Piskvork.
 
 
+@pytest.mark.parametrize("line", ["3,x,0", "x,3,0", "3,x,0\n5,5,0\n-1", "4,+,100\n-1"])
+def test_a_damaged_last_move_of_a_psq_is_no_name(line):
+    with pytest.raises(GameFileError, match=r"line 3, column 1: .* is not a move"):
+        read_psq(f"Piskvorky 15x15, 11:11, 0\n3,3,0\n{line}\n")
+
+
+def test_a_backslash_before_a_line_break_of_a_comment_is_kept():
+    game = gj.Gomoku(6, 6, 4)
+    for comment in ("a\\\nb", "\\\\\n\\", "]\\]\n"):
+        assert read_sgf(write_sgf(game, [0, 1, 2], comment=comment)).comment == comment
+
+
 def test_psq_of_a_tournament():
     text = (
         "Piskvorky 20x15, 11:11, {}\r\n1,1,0\r\n20,15,1250\r\npbrain-a.exe\r\nb\r\n{}\r\n1,Standard15_2\r\n"

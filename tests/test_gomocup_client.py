@@ -91,6 +91,18 @@ def quick(monkeypatch):
     monkeypatch.setattr(client, "START_SECONDS", 1.0)
 
 
+@pytest.mark.parametrize("pipes", ["", ", stdin=-3, stdout=-3"], ids=["all pipes", "stderr"])
+def test_a_child_that_outlives_its_engine_holds_nobody_up(pipes, tmp_path):
+    child = f"subprocess.Popen(['sleep', '50'], start_new_session=True{pipes})"
+    source = f"import subprocess\nprint('OK', flush=True)\n{child}\ntime.sleep(50)"
+    player = EnginePlayer(engine(tmp_path, source), GAME, seconds=0.3, grace=0.2)
+    started = time.monotonic()
+    with pytest.raises(ForfeitError, match="out of time"):
+        player.choose(GameRecord(GAME, ["a1"]))
+    player.close()
+    assert time.monotonic() - started < 30, "it waited for the child"
+
+
 @pytest.mark.parametrize("kind", BAD)
 def test_a_bad_engine_forfeits(kind, tmp_path, quick):
     source, reasons = BAD[kind]

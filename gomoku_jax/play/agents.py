@@ -30,7 +30,7 @@ _STRENGTH_ROW = re.compile(r"\|\s*mcts:(\d+)\s*\|\s*0\s*\|[^|]*\|\s*([^|]+?)\s*\
 class Arguments:
     """The command line."""
 
-    name: Annotated[tyro.conf.Positional[str | None], tyro.conf.arg(metavar="NAME")] = None
+    name: Annotated[tyro.conf.Positional[str | None], tyro.conf.arg(metavar="[NAME]")] = None
     """A shipped agent's name, or the folder of a run or an agent, to show; without it, all are listed."""
 
 

@@ -7,7 +7,7 @@ from typing import Protocol
 import jax
 import jax.numpy as jnp
 
-from gomoku_jax.agent import AgentError, parse_player
+from gomoku_jax.agent import PLAYER_SPECS, AgentError, parse_player
 from gomoku_jax.game import Gomoku
 from gomoku_jax.play.record import GameRecord
 from gomoku_jax.play.thinking import DEFAULT_SIMULATIONS, MAX_SIMULATIONS, Thinker
@@ -113,7 +113,11 @@ def make_opponent(spec: str, game: Gomoku, limit: Limit, seed: int = 0) -> HostP
         from gomoku_jax.play.gomocup.client import EnginePlayer
 
         return EnginePlayer(spec.removeprefix(ENGINE_PREFIX), game, limit.seconds or 5.0)
-    parsed = parse_player(spec, limit.simulations)
+    try:
+        parsed = parse_player(spec, limit.simulations)
+    except AgentError as error:
+        hint = ", or gomocup:PATH" if PLAYER_SPECS in str(error) else ""
+        raise AgentError(f"{error}{hint}") from None
     if parsed.agent is None:
         return FunctionPlayer(parsed.make(game), parsed.name, seed)
     _, at, simulations = spec.rpartition("@")

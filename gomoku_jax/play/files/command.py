@@ -59,6 +59,8 @@ def convert(arguments: Arguments) -> None:
     else:
         with open(arguments.source, "rb") as source:
             data = source.read()
+    if not data.strip():
+        raise ValueError(f"{arguments.source}: the file is empty")
     try:
         file = read_game(data, game)
     except GameFileError as error:
@@ -81,7 +83,11 @@ def convert(arguments: Arguments) -> None:
     for warning in warnings:
         print(f"warning: {arguments.source}: {warning}", file=sys.stderr)
     if arguments.target != "-":
-        print(f"{arguments.target}: {len(file.moves)} moves on {file.game}", file=sys.stderr)
+        print(f"{arguments.target}: {_count(len(file.moves))} on {file.game}", file=sys.stderr)
+
+
+def _count(moves: int) -> str:
+    return "1 move" if moves == 1 else f"{moves} moves"
 
 
 def main(argv: list[str]) -> int:

@@ -35,7 +35,8 @@ _HEADER = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 _MOVE = re.compile(r"\s*(\d{1,4})\s*,\s*(\d{1,4})\s*(?:,\s*-?\d{1,15}\s*)?", re.ASCII)
-_LIKE_A_MOVE = re.compile(r"\s*[-+]?\d+\s*,")
+_LIKE_A_MOVE = re.compile(r"\s*[-+]?\d+\s*,|[^,]*,\s*\d+\s*,\s*\d+\s*$")
+_THREE_FIELDS = re.compile(r"[^,]*,[^,]*,[^,]*")
 _END = re.compile(r"\s*-?\d{1,9}\s*", re.ASCII)
 _DIVISION = re.compile(r"\s*([0-3])\s*,\s*([A-Za-z].*)")
 _WINNERS = {"B+": 1, "W+": 2}
@@ -66,7 +67,7 @@ def read_psq(text: str | bytes, game: Gomoku | None = None) -> GameFile:
         move = _MOVE.fullmatch(line)
         if move is not None:
             points.append((int(move[1]), int(move[2]), number, len(line) - len(line.lstrip()) + 1))
-        elif _DIVISION.fullmatch(line):
+        elif _DIVISION.fullmatch(line) and not _THREE_FIELDS.fullmatch(line):
             break
         elif line.strip():
             raise GameFileError(f"{line.strip()[:30]!r} is not a move, such as 8,8,0", number, 1)

@@ -101,8 +101,7 @@ def _parse(text: str) -> list[_Tree]:
 
 def _plain(value: lark.Token) -> str:
     """A value without brackets and escapes: soft line breaks are gone, other white space is kept."""
-    text = re.sub(r"\\\n", "", value[1:-1])
-    text = re.sub(r"\\(.)", r"\1", text, flags=re.DOTALL)
+    text = re.sub(r"\\(.)", lambda match: "" if match[1] == "\n" else match[1], value[1:-1], flags=re.DOTALL)
     return re.sub(r"[\t\v\f]", " ", text)
 
 

@@ -67,6 +67,8 @@ class EnginePlayer:
         """
         try:
             process = self._ready()
+            if self._known:
+                process.forget_answers()
             moves = list(record.moves)
             for line in self._question(moves):
                 process.write(line)
@@ -191,6 +193,7 @@ class _Process:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
+                bufsize=0,  # a buffer's lock would be held by its reader, and block who closes it
                 start_new_session=True,  # so that a wrapper's children can be killed with it
             )
         except OSError as error:
@@ -209,6 +212,17 @@ class _Process:
     def write(self, line: str) -> None:
         """Sends a line, without waiting until it is read."""
         self._questions.put(line)
+
+    def forget_answers(self) -> None:
+        """Drops lines that nobody has asked for, such as a second move; not the process's end."""
+        while True:
+            try:
+                line = self._answers.get_nowait()
+            except queue.Empty:
+                return
+            if line is None:
+                self._answers.put(None)
+                return
 
     def read(self, deadline: float) -> str:
         """The next line that is an answer, before a monotonic time.

@@ -12,6 +12,7 @@ import time
 
 from gomoku_jax.play.gomocup.engine import Engine
 
+_SECONDS_TO_END = 0.4  # after END or the end of the input
 _LONGEST_LINE = 4096  # bytes; the rest of a longer line is dropped
 
 EXAMPLES = """Speaks the Gomocup (Piskvork) protocol on stdin and stdout, for tournament managers. Try:
@@ -67,7 +68,7 @@ def read_arguments(argv: list[str]) -> Arguments:
 
 
 def read_lines(engine: Engine, file: int) -> None:
-    """Puts lines from a file descriptor into the engine's events, and their end."""
+    """Puts lines from a file descriptor into the engine's events, until END or the end of the input."""
     rest, dropping = b"", False
     while True:
         try:
@@ -81,6 +82,8 @@ def read_lines(engine: Engine, file: int) -> None:
         for line in lines:
             if not dropping:
                 engine.events.put(("line", line[:_LONGEST_LINE].decode("utf-8", "replace"), now))
+                if line.strip().upper() == b"END":
+                    return
             dropping = False
         if len(rest) > _LONGEST_LINE:
             if not dropping:
@@ -110,8 +113,13 @@ def main(argv: list[str]) -> int:
         except OSError:  # nobody reads any more
             os._exit(0)
 
+    def read() -> None:
+        read_lines(engine, 0)
+        time.sleep(_SECONDS_TO_END)
+        os._exit(0)  # the loop writes to a manager that does not read
+
     engine = Engine(write, arguments.agent, arguments.simulations, __version__)
-    threading.Thread(target=read_lines, args=(engine, 0), name="reader", daemon=True).start()
+    threading.Thread(target=read, name="reader", daemon=True).start()
     status = 1
     try:
         status = engine.run()

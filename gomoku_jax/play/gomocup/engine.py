@@ -24,6 +24,7 @@ LEAST_WAIT = 0.5  # a move with less time does not wait: compiling takes seconds
 FIRST_ANSWER = 2.6  # seconds in which the first move is answered after a cold start
 MESSAGE_SECONDS = 1.0  # between two MESSAGE lines of one search
 _SWAP_SIMULATIONS = 64
+_LARGEST_LATENESS = 0.25  # seconds; what is more was a stall, such as a suspended machine
 _DECISIVE = 0.1  # SWAP2BOARD: a value nearer to 0 is too balanced to take a colour, and adds two stones
 _EVALUATION_SCALE = 400  # of `ev`: the win probability is 1 / (1 + exp(-ev / scale)), as pygomo reads it
 _LARGEST_EVALUATION = 4000
@@ -141,7 +142,8 @@ class Engine:
             kind, value, when = self.events.get(timeout=timeout)
         except queue.Empty:
             assert self.pending is not None
-            self._lateness = max(0.8 * self._lateness, time.monotonic() - self.pending.deadline)
+            late = time.monotonic() - self.pending.deadline
+            self._lateness = min(_LARGEST_LATENESS, max(self._lateness, late))
             self._answer_now()
             return True
         if kind == "end":
@@ -167,6 +169,8 @@ class Engine:
             self._answer_now()
         elif word == "INFO" and not self._waiting:
             self._info(rest)
+        elif word == "ABOUT" and not self._waiting:
+            self._write(protocol.about(self._version))
         else:
             self._waiting.append((line, when))
         return True
@@ -391,6 +395,7 @@ class Engine:
         setup = self._setup(board)
         ready = self._brain.is_ready(setup)
         hard = max(0.0, time_for.hard - self._lateness)
+        self._lateness *= 0.8  # one stall is soon forgotten
         soft = min(time_for.soft, hard)
         first, self._asked_before = not self._asked_before, True
         wait = soft

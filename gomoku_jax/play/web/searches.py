@@ -3,6 +3,7 @@
 import asyncio
 import collections
 import dataclasses
+import gc
 import logging
 import time
 import weakref
@@ -78,6 +79,7 @@ class Searches:
         self.agents, self.workers, self.max_simulations = agents, workers, max_simulations
         self.running = 0
         self.trees: weakref.WeakSet[Tree] = weakref.WeakSet()
+        self._reserved = 0  # bytes of trees that are being made
         self._idle: collections.OrderedDict[SearchSlot, None] = collections.OrderedDict()  # the oldest first
 
     def interval(self) -> float:
@@ -102,16 +104,29 @@ class Searches:
         agent, game, _ = key
         return Tree(self.agents.thinker(agent, game), key, self.max_simulations)
 
+    async def planted(self, key: Key) -> Tree:
+        """A new tree; its room counts from now on, or trees that are made at once would pass the limit."""
+        num_bytes = tree_bytes(key[1], self.max_simulations)
+        self._reserved += num_bytes
+        try:
+            tree = await self.workers.quick(self.plant, key)
+            self.trees.add(tree)
+            return tree
+        finally:
+            self._reserved -= num_bytes
+
     def make_room(self, game: Gomoku) -> None:
         """Frees trees that nobody searches, oldest first. Raises MessageError where that is not enough."""
         wanted = tree_bytes(game, self.max_simulations)
         while self._idle and wanted + self._bytes() > TREE_BYTES:
             next(iter(self._idle)).forget()
         if self.running and wanted + self._bytes() > TREE_BYTES:
+            gc.collect()  # what is left of tabs that have closed
+        if self.running and wanted + self._bytes() > TREE_BYTES:
             raise MessageError("busy", f"{self.running} searches fill the server's memory: try again later")
 
     def _bytes(self) -> int:
-        return sum(tree.num_bytes for tree in self.trees)
+        return self._reserved + sum(tree.num_bytes for tree in self.trees)
 
     def idle(self, slot: "SearchSlot") -> None:
         """This slot's tree is kept to be resumed, and may be freed."""
@@ -149,6 +164,7 @@ class SearchSlot:
         self._stop.set()
         if not self.is_searching:
             self._task = asyncio.create_task(self._run())
+            self._task.add_done_callback(self._ended)
         if replaced is not None:
             await self._send(replaced.id, _never_began().reply())
 
@@ -167,6 +183,11 @@ class SearchSlot:
         if self._task is not None:
             self._task.cancel()
         self.forget()
+
+    def _ended(self, task: asyncio.Task) -> None:
+        """Lets go of the task: a cancelled one holds its frames, these hold the tree and this slot."""
+        if self._task is task:
+            self._task = None
 
     def forget(self) -> None:
         """Lets go of the tree."""
@@ -200,8 +221,7 @@ class SearchSlot:
         shared.running += 1
         try:
             if self._tree is None:
-                self._tree = await shared.workers.quick(shared.plant, key)
-                shared.trees.add(self._tree)
+                self._tree = await shared.planted(key)
             await self._watch(request, self._tree)
         finally:
             shared.running -= 1
