@@ -127,11 +127,11 @@ def test_a_bad_engine_forfeits(kind, tmp_path, quick):
 
 
 def test_an_engine_that_is_late_forfeits_that_game_only(tmp_path):
-    source = "time.sleep(float(sys.argv[1]))\n" + HONEST.replace(
+    source = HONEST.replace(
         '    taken.add((x, y))\n    answer("M',
         '    time.sleep(len(taken))\n    taken.add((x, y))\n    answer("M',
     )
-    player = EnginePlayer(engine(tmp_path, source, "0"), GAME, seconds=0.5, grace=0.3)
+    player = EnginePlayer(engine(tmp_path, source), GAME, seconds=0.5, grace=0.3)
     other = FunctionPlayer(gj.random_player(GAME), "random")
     result = play_host_match(player, other, GAME, 2)
     player.close()
