@@ -155,8 +155,32 @@ def test_a_board_without_done_is_given_up(table):
     assert table.ask("BEGIN") == ["7,7"]
 
 
-def test_field_3_is_nobodys(table):
-    assert MOVE.fullmatch(table.ask("BOARD", "1,1,2", "2,2,1", "7,7,3", "8,8,2", "DONE")[0])
+def test_field_3_is_of_rules_that_are_not_played(table):
+    (answer,) = table.ask("BOARD", "1,1,2", "2,2,1", "7,7,3", "8,8,2", "DONE")
+    assert answer.startswith("ERROR '7,7,3': the field is 1 (own) or 2 (opponent)")
+
+
+def test_about_is_answered_in_mid_thought(table):
+    table.say("INFO timeout_turn 60000")
+    table.say("BEGIN")
+    assert table.engine.pending is not None
+    table.say("ABOUT")
+    assert table.lines[-1].startswith('name="') and table.engine.pending is not None
+    table.say("STOP")
+    assert table.lines[-1] == "7,7"
+
+
+def test_one_stall_is_forgotten(table):
+    table.say("INFO timeout_turn 60000")
+    table.say("BEGIN")
+    table.engine.pending.deadline -= 3600  # as after the machine's sleep
+    table.engine.step()
+    assert table.lines[-1] == "7,7" and table.engine._lateness <= 0.25
+    for _ in range(20):
+        table.say("RESTART")
+        table.say("BEGIN")
+        table.say("STOP")
+    assert table.engine._lateness < 0.01
 
 
 def test_take_back_and_play(table):

@@ -329,8 +329,8 @@ class Engine:
     def _read_board(self, lines: list[str]) -> Board:
         """The position of BOARD's lines, the opponent's last line being the last move.
 
-        The order of moves is not known. Field 3 marks stones of a line that won, of a game gone on with; they
-        are nobody's here.
+        The order of moves is not known. Field 3 is for continuous games and for renju's forbidden points,
+        neither of which is played here.
         """
         current = self._playing()
         board = Board(current.width, current.height, current.rule)
@@ -338,12 +338,12 @@ class Engine:
         for line in lines:
             x, y, field = protocol.parse_stone(line)
             cell = self._cell(board, x, y)
-            if field not in (1, 2, 3):
-                raise CommandError(f"{protocol.echo(line)}: the field is 1 (own), 2 (opponent) or 3")
+            if field not in (1, 2):
+                allowed = "1 (own) or 2 (opponent); 3 is for rules that are not played here"
+                raise CommandError(f"{protocol.echo(line)}: the field is {allowed}")
             if cell in cells:
                 raise CommandError(f"{x},{y} twice on the board")
-            if field != 3:
-                cells[cell] = field
+            cells[cell] = field
         own = [cell for cell, field in cells.items() if field == 1]
         others = [cell for cell, field in cells.items() if field == 2]
         # Black moves first: with as many stones it is black's turn, with one more of theirs it is white's.
