@@ -197,6 +197,14 @@ _play_games_jit = functools.partial(
 )(play_games)
 
 
+def check_match(game: Gomoku, num_games: int, opening_stones: int) -> None:
+    """Raises ValueError: num_games below 1, or opening_stones not below the number of points."""
+    if num_games < 1:
+        raise ValueError(f"num_games = {num_games}: at least 1")
+    if not 0 <= opening_stones < game.num_actions:
+        raise ValueError(f"opening_stones = {opening_stones}: from 0 to {game.num_actions - 1}")
+
+
 def play_match(
     a: Player,
     b: Player,
@@ -219,9 +227,6 @@ def play_match(
     Raises:
         ValueError: num_games below 1, or opening_stones not below the number of points.
     """
-    if num_games < 1:
-        raise ValueError(f"num_games = {num_games}: at least 1")
-    if not 0 <= opening_stones < game.num_actions:
-        raise ValueError(f"opening_stones = {opening_stones}: from 0 to {game.num_actions - 1}")
+    check_match(game, num_games, opening_stones)
     games = _play_games_jit(a, b, game, jax.random.key(seed), -(-num_games // 2), opening_stones)
     return match_result(jax.device_get(games), num_games)

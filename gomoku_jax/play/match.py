@@ -6,7 +6,7 @@ from collections.abc import Callable
 import jax
 import numpy as np
 
-from gomoku_jax.arena import MatchResult, recorded_opening
+from gomoku_jax.arena import MatchResult, check_match, recorded_opening
 from gomoku_jax.game import Gomoku, IllegalMoveError
 from gomoku_jax.play.opponents import ForfeitError, HostPlayer
 from gomoku_jax.play.record import GameRecord
@@ -67,10 +67,7 @@ def play_host_match(
     Raises:
         ValueError: num_games below 1, or opening_stones not below the number of points.
     """
-    if num_games < 1:
-        raise ValueError(f"num_games = {num_games}: at least 1")
-    if not 0 <= opening_stones < game.num_actions:
-        raise ValueError(f"opening_stones = {opening_stones}: from 0 to {game.num_actions - 1}")
+    check_match(game, num_games, opening_stones)
     openings = _openings(game, seed, -(-num_games // 2), opening_stones)
     records, winners, a_is_black, forfeits = [], [], [], []
     for number in range(num_games):

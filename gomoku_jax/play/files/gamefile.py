@@ -121,12 +121,7 @@ def decode(data: str | bytes, encoding: str | None = None) -> tuple[str, list[st
         raise GameFileError(f"{len(data)} characters: at most {MAX_CHARACTERS} can be read")
     if isinstance(data, bytes):
         text = None
-        marks = (
-            (codecs.BOM_UTF8, "utf-8"),
-            (codecs.BOM_UTF16_LE, "utf-16-le"),
-            (codecs.BOM_UTF16_BE, "utf-16-be"),
-        )
-        marked = next((name for mark, name in marks if data.startswith(mark)), None)
+        marked = next((name for mark, name in _MARKS if data.startswith(mark)), None)
         if marked is not None:
             encoding = marked
         if encoding is not None:
