@@ -109,12 +109,13 @@ def main(argv: list[str] | None = None) -> int:
         best = data["values"].max(-1)
         keeps = (data["values"] == best[:, None]).sum(-1) / (data["values"] >= -1).sum(-1)
         print(
-            f"{game}: {len(best)} positions, {(best == 1).sum()} won, {(best == 0).sum()} drawn for the side to "
-            f"move; a random move keeps the value of {keeps.mean():.3f}; {time.monotonic() - started:.1f} s"
+            f"{game}: {len(best)} positions, {(best == 1).sum()} won, {(best == 0).sum()} drawn for the side "
+            f"to move; a random move keeps the value in {keeps.mean():.3f} of them; "
+            f"{time.monotonic() - started:.1f} s"
         )
         if arguments.output is not None:
             arguments.output.mkdir(parents=True, exist_ok=True)
-            np.savez_compressed(arguments.output / f"{set_name(game)}.npz", **data)
+            np.savez_compressed(arguments.output / f"{set_name(game)}.npz", **data)  # pyright: ignore[reportArgumentType]
     except (ValueError, OSError, ModuleNotFoundError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

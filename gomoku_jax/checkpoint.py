@@ -42,6 +42,7 @@ class Progress(struct.PyTreeNode):
         games: int64, finished in self-play.
         positions: int64, given to the replay buffer.
         seconds: float64, wall time spent so far, compilation included.
+        cpu_seconds: float64, CPU time of the process over all its cores so far.
         num_playouts: int64, pure MCTS's playouts in the next evaluation.
         best_score: float64, the best evaluation's score at these playouts; -1 before the first.
         best_iteration: int64, iteration of the best agent; 0 before the first.
@@ -51,6 +52,7 @@ class Progress(struct.PyTreeNode):
     games: np.ndarray
     positions: np.ndarray
     seconds: np.ndarray
+    cpu_seconds: np.ndarray
     num_playouts: np.ndarray
     best_score: np.ndarray
     best_iteration: np.ndarray
@@ -66,8 +68,10 @@ class TrainingState(struct.PyTreeNode):
     progress: Progress
 
 
-def total_updates(config: TrainConfig) -> int:
-    """Batches in the whole run, which the learning rate schedule spans."""
+def total_updates(config: TrainConfig) -> int | None:
+    """Batches in the whole run, which the learning rate schedule spans; None where a clock ends the run."""
+    if config.max_minutes > 0:
+        return None
     return config.iterations * config.learn.updates_per_iteration
 
 
@@ -94,6 +98,7 @@ def init_training_state(config: TrainConfig) -> TrainingState:
             games=np.asarray(0, np.int64),
             positions=np.asarray(0, np.int64),
             seconds=np.asarray(0.0, np.float64),
+            cpu_seconds=np.asarray(0.0, np.float64),
             num_playouts=np.asarray(config.evaluation.num_playouts, np.int64),
             best_score=np.asarray(-1.0, np.float64),
             best_iteration=np.asarray(0, np.int64),
@@ -136,7 +141,8 @@ def _from_arrays(arrays: dict[str, np.ndarray], like: TrainingState) -> Training
     restored = []
     for path, leaf in leaves:
         name = jax.tree_util.keystr(path, simple=True, separator="/")
-        array = arrays[name]
+        # Checkpoints from before CPU time was counted do not have it.
+        array = np.asarray(0.0) if name == "progress/cpu_seconds" and name not in arrays else arrays[name]
         if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
             restored.append(jax.random.wrap_key_data(jnp.asarray(array)))
             continue
@@ -269,8 +275,9 @@ def _abstract_state(config: TrainConfig) -> TrainingState:
         state = init_training_state(config)
         return state.replace(progress=None)
 
-    progress = Progress(*(np.asarray(0, np.int64) for _ in range(7)))
-    progress = progress.replace(seconds=np.asarray(0.0), best_score=np.asarray(0.0))
+    progress = Progress(*(np.asarray(0, np.int64) for _ in range(8)))
+    zero = np.asarray(0.0)
+    progress = progress.replace(seconds=zero, cpu_seconds=zero, best_score=zero)
     return jax.eval_shape(build).replace(progress=progress)
 
 

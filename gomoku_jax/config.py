@@ -118,6 +118,7 @@ class SearchConfig:
     q_scaling: Literal["none", "min_max"] = "none"  # puct: "min_max" is MuZero's, between parent and siblings
     reuse_tree: bool = False  # puct: self-play keeps what was searched below the moves played
     backend: Literal["fast", "mctx"] = "fast"  # the simulation loop: "mctx" is the stock one
+    tactical_helper: bool = False  # every evaluated position is looked at for wins in one and double threats
 
     def __post_init__(self):
         _require_choice("search.algorithm", self.algorithm, ("puct", "gumbel"))
@@ -168,6 +169,7 @@ class SelfplayConfig:
     full_search_fraction: float = 1.0  # share of moves searched in full; the others give no policy target
     fast_simulations: int = 8  # simulations of the other moves (playout-cap randomization)
     search_value_fraction: float = 0.0  # share of the search's root value in the value target
+    surprise_weight: float = 0.0  # share of the policy weight that follows how much search changed the policy
 
     def __post_init__(self):
         _require_int("selfplay.num_games", self.num_games, 1)
@@ -185,6 +187,7 @@ class SelfplayConfig:
         )
         _require_int("selfplay.fast_simulations", self.fast_simulations, 1)
         _require_between("selfplay.search_value_fraction", self.search_value_fraction, 0.0, 1.0)
+        _require_between("selfplay.surprise_weight", self.surprise_weight, 0.0, 1.0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -194,8 +197,10 @@ class ReplayConfig:
     capacity: int = 100_000  # positions kept
     min_size: int = 5_000  # positions before learning starts
     symmetries: bool = True  # transform every drawn position by a random symmetry of the board
+    window_exponent: float = 1.0  # below 1, only the newest min_size * (size / min_size) ** this are drawn
 
     def __post_init__(self):
+        _require_between("replay.window_exponent", self.window_exponent, 0.0, 1.0)
         _require_int("replay.capacity", self.capacity, 1)
         _require_int("replay.min_size", self.min_size, 1, self.capacity)
 
@@ -250,6 +255,7 @@ class EvaluationConfig:
     max_playouts: int = 5000
     opening_stones: int = 0  # random stones before each pair of games
     saved_games: int = 2  # games of an evaluation written as SGF
+    solved_positions: int = 0  # solved positions that moves and values are compared with; 0 is none
 
     def __post_init__(self):
         _require_int("evaluation.every", self.every, 0)
@@ -260,6 +266,7 @@ class EvaluationConfig:
         _require_int("evaluation.max_playouts", self.max_playouts, self.num_playouts)
         _require_int("evaluation.opening_stones", self.opening_stones, 0)
         _require_int("evaluation.saved_games", self.saved_games, 0)
+        _require_int("evaluation.solved_positions", self.solved_positions, 0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -277,9 +284,18 @@ class TrainConfig:
     checkpoint_every: int = 50  # iterations
     keep_checkpoints: int = 3
     seed: int = 0
+    init_from: str | None = None  # an agent whose parameters the run begins with, of any board for a resnet
+    max_minutes: float = 0.0  # the run ends when they are spent, and the learning rate follows; 0 is no limit
+    clock: Literal["wall", "cpu"] = "wall"  # what max_minutes counts; "cpu" is the process's, over all cores
+    snapshot_every: int = 0  # iterations between agents kept for later; 0 keeps none
 
     def __post_init__(self):
         _require_int("iterations", self.iterations, 1)
+        _require_between("max_minutes", self.max_minutes, 0.0, 1e6)
+        _require_choice("clock", self.clock, ("wall", "cpu"))
+        _require_int("snapshot_every", self.snapshot_every, 0)
+        if self.init_from is not None:
+            _require(isinstance(self.init_from, str), "init_from", self.init_from, "a path or a name")
         _require_int("checkpoint_every", self.checkpoint_every, 1)
         _require_int("keep_checkpoints", self.keep_checkpoints, 2)  # one to fall back to
         _require_int("seed", self.seed, 0, 2**32 - 1)

@@ -1,5 +1,6 @@
 """Loss and update, as pure functions of arrays: this module knows neither the game nor the search."""
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -44,7 +45,8 @@ class TrainState(struct.PyTreeNode):
         ema_params: their exponential moving average; equal to `params` while `ema_decay` is 0.
         opt_state: the Optax chain's state.
         step: int32 [], batches learned from.
-        learning_rate_scale: float32 [], the KL-adaptive factor; 1 for the other schedules.
+        learning_rate_scale: float32 [], the KL-adaptive factor, or the cosine's in runs that a clock ends;
+            else 1.
     """
 
     params: Any
@@ -54,8 +56,17 @@ class TrainState(struct.PyTreeNode):
     learning_rate_scale: jax.Array
 
 
-def learning_rate_schedule(config: LearnConfig, total_updates: int) -> optax.Schedule:
-    """Learning rate by optimizer step. `total_updates`: batches in the whole run."""
+def learning_rate_schedule(config: LearnConfig, total_updates: int | None) -> optax.Schedule:
+    """Learning rate by optimizer step.
+
+    `total_updates`: batches in the whole run. None where nobody knows, because a clock ends it:
+    "warmup_cosine" is then its warmup only, and `cosine_scale` is for the rest.
+    """
+    if total_updates is None:
+        if config.schedule == "warmup_cosine" and config.warmup_updates >= config.accumulation_steps:
+            warmup = config.warmup_updates // config.accumulation_steps
+            return optax.linear_schedule(0.0, config.learning_rate, warmup)
+        return optax.constant_schedule(config.learning_rate)
     steps = max(total_updates // config.accumulation_steps, 1)
     if config.schedule == "warmup_cosine":
         warmup = min(config.warmup_updates // config.accumulation_steps, steps - 1)
@@ -66,7 +77,13 @@ def learning_rate_schedule(config: LearnConfig, total_updates: int) -> optax.Sch
     return optax.constant_schedule(config.learning_rate)
 
 
-def make_optimizer(config: LearnConfig, total_updates: int) -> optax.GradientTransformation:
+def cosine_scale(config: LearnConfig, share: float) -> float:
+    """The factor on the learning rate when a share, from 0 to 1, of the run's time is spent."""
+    end = config.final_learning_rate_fraction
+    return end + (1 - end) * 0.5 * (1 + math.cos(math.pi * min(max(share, 0.0), 1.0)))
+
+
+def make_optimizer(config: LearnConfig, total_updates: int | None) -> optax.GradientTransformation:
     """The Optax chain: clipping, then Adam, AdamW or SGD; gradients averaged over accumulated batches."""
     schedule = learning_rate_schedule(config, total_updates)
     if config.optimizer == "adam":

@@ -114,7 +114,12 @@ def make_programs(config: TrainConfig, mesh: jax.sharding.Mesh | None = None) ->
     def update_program(learner, buffer, key):
         def draw_batch(key):
             transform = transform_positions if config.replay.symmetries else None
-            positions = replay.sample(buffer, key, config.learn.batch_size, transform)
+            window = None
+            if config.replay.window_exponent < 1:
+                window = replay.growing_window(
+                    buffer.size, config.replay.min_size, config.replay.window_exponent
+                )
+            positions = replay.sample(buffer, key, config.learn.batch_size, transform, window)
             return jax.lax.with_sharding_constraint(make_batch(game, config, positions), by_game)
 
         return learn.run_updates(

@@ -56,11 +56,22 @@ def can_sample(replay: ReplayState, min_size: int) -> jax.Array:
     return replay.size >= min_size
 
 
+def growing_window(size: jax.Array, min_size: int, exponent: float) -> jax.Array:
+    """int32 []: how many of the newest items to draw from, min_size * (size / min_size) ** exponent.
+
+    With a buffer that holds the whole run it grows with the run, but more slowly (the shape of Wu 2019,
+    https://arxiv.org/abs/1902.10565).
+    """
+    grown = min_size * (jnp.maximum(size, min_size) / min_size) ** exponent
+    return jnp.minimum(jnp.ceil(grown).astype(jnp.int32), size)
+
+
 def sample(
     replay: ReplayState,
     key: jax.Array,
     batch_size: int,
     transform: Callable[[jax.Array, Items], Items] | None = None,
+    window: jax.Array | None = None,
 ) -> Items:
     """Draws a batch uniformly with replacement. Consumes `key`.
 
@@ -69,11 +80,15 @@ def sample(
         key: typed PRNG key.
         batch_size: items drawn.
         transform: `(key, items [batch_size, ...]) -> items`, such as a random symmetry.
+        window: int [], only so many of the newest items are drawn from; None is all.
 
     Returns:
         Arrays [batch_size, ...] of the dtypes that were added, unless `transform` changes them.
     """
     row_key, transform_key = jax.random.split(key)
-    rows = jax.random.randint(row_key, (batch_size,), 0, jnp.maximum(replay.size, 1), jnp.int32)
+    count = replay.size if window is None else jnp.minimum(window, replay.size)
+    rows = jax.random.randint(row_key, (batch_size,), 0, jnp.maximum(count, 1), jnp.int32)
+    if window is not None:  # counted back from the newest
+        rows = (replay.next_row - 1 - rows) % jax.tree.leaves(replay.items)[0].shape[0]
     items = jax.tree.map(lambda x: x[rows], replay.items)
     return items if transform is None else transform(transform_key, items)

@@ -147,6 +147,14 @@ def run_selfplay(
         else:
             tree = run_simulations(game, evaluate, params, tree, search_config.num_simulations, search_config)
             output, is_full = search_output(tree, search_config), jnp.bool_(True)
+        weight = jnp.full(config.num_games, is_full, jnp.float32)
+        if config.surprise_weight > 0:
+            weight *= surprise_weights(
+                evaluate(params, states).policy_logits,
+                legal_action_masks(game, states),
+                output.action_weights,
+                config.surprise_weight,
+            )
         action = _draw(game, evaluate, config, params, states, output, draw_key)
         after = jax.vmap(game.step)(states, action)
         moves = Moves(
@@ -154,7 +162,7 @@ def run_selfplay(
             to_play=states.to_play,
             last_action=states.last_action,
             policy_target=output.action_weights,
-            policy_weight=jnp.full(config.num_games, is_full, jnp.float32),
+            policy_weight=weight,
             search_value=output.root_value,
             played=jnp.ones(config.num_games, bool),
             terminated=after.terminated,
@@ -179,6 +187,27 @@ def run_selfplay(
     )
     pending = jax.tree.map(lambda x: x[config.moves_per_iteration :], window)
     return SelfplayState(states=states, pending=pending), positions, is_new, _stats(moves, is_new)
+
+
+def surprise_weights(
+    policy_logits: jax.Array, legal: jax.Array, policy_target: jax.Array, share: float
+) -> jax.Array:
+    """float32 [B], weights of mean 1: positions where search disagrees with the policy count more.
+
+    A `share` of the weight is in proportion to KL(target || policy) (Wu 2019, https://arxiv.org/abs/1902.10565,
+    where positions are repeated rather than weighted).
+
+    Args:
+        policy_logits: float32 [B, A], the network's.
+        legal: bool [B, A].
+        policy_target: float32 [B, A], the search's.
+        share: 0 gives all the same weight.
+    """
+    log_policy = jax.nn.log_softmax(mask_logits(policy_logits, legal), axis=-1)
+    log_target = jnp.log(jnp.maximum(policy_target, 1e-12))
+    surprise = jnp.where(legal, policy_target * (log_target - log_policy), 0.0).sum(-1)
+    surprise = jnp.maximum(surprise, 0.0)
+    return 1.0 - share + share * surprise / jnp.maximum(surprise.mean(), 1e-6)
 
 
 def _search(

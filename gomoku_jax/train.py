@@ -13,24 +13,27 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gomoku_jax import replay
-from gomoku_jax.agent import AGENT_FOLDER, save_agent
+from gomoku_jax import learn, replay
+from gomoku_jax.agent import AGENT_FOLDER, AgentError, load_agent, save_agent
 from gomoku_jax.arena import MatchResult, match_result
 from gomoku_jax.checkpoint import (
     CHECKPOINT_FOLDER,
     CONFIG_FILE,
     CheckpointError,
+    Progress,
     TrainingState,
     checkpoint_steps,
     init_training_state,
     restore_checkpoint,
     save_checkpoint,
+    total_updates,
     write_config,
 )
 from gomoku_jax.config import TrainConfig
 from gomoku_jax.game import Gomoku, to_sgf
 from gomoku_jax.metrics import ConsoleDisplay, MetricsWriter, provenance
 from gomoku_jax.programs import Programs, make_programs, playing_params
+from gomoku_jax.suites import load_solved, measure_perfect_play
 
 GAMES_FOLDER = "games"
 _WARN_EVERY = 20  # iterations: a warning each iteration would bury the rest
@@ -59,11 +62,39 @@ class TrainResult:
     evaluation: dict[str, Any]
 
 
+class _Clock:
+    """Wall and CPU time since it was made."""
+
+    def __init__(self):
+        self._wall, self._cpu = time.monotonic(), time.process_time()
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._wall
+
+    @property
+    def cpu_seconds(self) -> float:
+        return time.process_time() - self._cpu
+
+
+def share_spent(config: TrainConfig, progress: Progress) -> float:
+    """How much of the run's time is spent, 0 to 1; 0 for runs without a limit."""
+    if config.max_minutes == 0:
+        return 0.0
+    spent = progress.cpu_seconds if config.clock == "cpu" else progress.seconds
+    return min(float(spent) / (60 * config.max_minutes), 1.0)
+
+
+def is_finished(config: TrainConfig, progress: Progress) -> bool:
+    """Are all iterations done, or all of the time spent?"""
+    return int(progress.iteration) >= config.iterations or share_spent(config, progress) >= 1.0
+
+
 def run_iteration(
     config: TrainConfig, programs: Programs, state: TrainingState
 ) -> tuple[TrainingState, dict[str, float]]:
     """Self-play and learning once. The arrays of the given state are donated: use the returned one."""
-    started = time.monotonic()
+    clock = _Clock()
     key, selfplay_key, update_key = jax.random.split(state.key, 3)
     games, buffer, stats = programs.selfplay(
         playing_params(config, state), state.selfplay, state.replay, selfplay_key
@@ -71,13 +102,17 @@ def run_iteration(
     # One row a device; all entries are counts but the entropy, a mean over equal shares.
     stats = jax.device_get(stats)
     stats = jax.tree.map(np.sum, stats).replace(target_entropy=stats.target_entropy.mean())
-    selfplay_seconds = time.monotonic() - started
+    selfplay_seconds = clock.seconds
     learner, losses = state.learner, {}
+    if config.max_minutes > 0 and config.learn.schedule == "warmup_cosine":
+        scale = learn.cosine_scale(config.learn, share_spent(config, state.progress))
+        learner = learner.replace(learning_rate_scale=jnp.full_like(learner.learning_rate_scale, scale))
     if bool(replay.can_sample(buffer, config.replay.min_size)):
         learner, losses = programs.update(learner, buffer, update_key)
         losses = jax.device_get(losses)
-    seconds = time.monotonic() - started
+    seconds = clock.seconds
     progress = state.progress.replace(
+        cpu_seconds=state.progress.cpu_seconds + clock.cpu_seconds,
         iteration=state.progress.iteration + 1,
         games=state.progress.games + np.int64(stats.games),
         positions=state.progress.positions + np.int64(stats.positions),
@@ -126,7 +161,7 @@ def run_evaluation(
     config: TrainConfig, programs: Programs, state: TrainingState, workdir: pathlib.Path
 ) -> tuple[TrainingState, dict[str, Any], MatchResult]:
     """A match against pure MCTS; keeps the best agent, raises the playouts after a clean sweep."""
-    started = time.monotonic()
+    clock = _Clock()
     key, match_key = jax.random.split(state.key)
     progress = state.progress
     num_playouts = int(progress.num_playouts)
@@ -151,10 +186,8 @@ def run_evaluation(
         "evaluation/is_best": int(is_best),
     }
     if is_best:
-        info = {"iteration": iteration, "games": int(progress.games), "positions": int(progress.positions)}
-        info |= {"evaluation": {name.split("/")[1]: value for name, value in metrics.items()}}
-        info |= {"seconds": round(float(progress.seconds)), "seed": config.seed} | _origin()
-        save_agent(workdir / AGENT_FOLDER / "best", config.game, config.network, config.search, params, info)
+        info = _facts(state) | {"evaluation": {name.split("/")[1]: value for name, value in metrics.items()}}
+        _save_agent(config, workdir, "best", params, info)
         progress = progress.replace(
             best_score=np.asarray(result.score), best_iteration=np.asarray(iteration, np.int64)
         )
@@ -164,10 +197,33 @@ def run_evaluation(
             num_playouts=np.asarray(playouts, np.int64), best_score=np.asarray(-1.0, np.float64)
         )
     _save_games(config, workdir, iteration, num_playouts, result)
-    seconds = time.monotonic() - started
-    progress = progress.replace(seconds=progress.seconds + seconds)
-    metrics["time/evaluation_seconds"] = seconds
+    if config.evaluation.solved_positions > 0:
+        metrics |= solved_metrics(config, params)
+    metrics["time/evaluation_seconds"] = clock.seconds
+    progress = progress.replace(
+        seconds=progress.seconds + clock.seconds, cpu_seconds=progress.cpu_seconds + clock.cpu_seconds
+    )
     return state.replace(key=key, progress=progress), metrics, result
+
+
+def solved_metrics(config: TrainConfig, params: Any) -> dict[str, float]:
+    """Moves and values against perfect play, of the network alone and at the evaluation's simulations.
+
+    Raises:
+        ValueError: no solved positions for this game.
+    """
+    solved = load_solved(Gomoku.from_config(config.game)).take(config.evaluation.solved_positions)
+    numbers = sorted({0, config.evaluation.num_simulations})
+    results = measure_perfect_play(solved, config.network, jax.device_get(params), config.search, numbers)
+    metrics = {}
+    for result in results:
+        name = "raw" if result.num_simulations == 0 else "search"
+        metrics |= {
+            f"solved/{name}_value_kept": result.kept.share,
+            f"solved/{name}_value_error": result.value_error,
+            f"solved/{name}_sign_errors": result.sign_errors.share,
+        }
+    return metrics
 
 
 def _save_games(
@@ -222,6 +278,28 @@ def check_workdir(config: TrainConfig, workdir: str | pathlib.Path, resume: bool
         raise CheckpointError(f"nothing to resume: {workdir} holds no run")
 
 
+def begin_from(config: TrainConfig, state: TrainingState) -> TrainingState:
+    """The state with the parameters of the agent `config.init_from` in place of fresh ones.
+
+    Raises:
+        CheckpointError: there is no such agent, or its network is another.
+    """
+    assert config.init_from is not None
+    try:
+        agent = load_agent(config.init_from)
+    except AgentError as error:
+        raise CheckpointError(f"init_from: {error}") from error
+    ours = jax.tree.map(lambda x: x.shape, state.learner.params)
+    theirs = jax.tree.map(lambda x: x.shape, agent.params)
+    if agent.network.kind != config.network.kind or ours != theirs:
+        raise CheckpointError(
+            f"init_from: the agent in {config.init_from} has network {agent.network} on {agent.game}, "
+            f"this run has {config.network} on {Gomoku.from_config(config.game)}"
+        )
+    optimizer = learn.make_optimizer(config.learn, total_updates(config))
+    return state.replace(learner=learn.init_train_state(jax.tree.map(jnp.array, agent.params), optimizer))
+
+
 def train(
     config: TrainConfig, workdir: str | pathlib.Path, resume: bool = False, quiet: bool = False
 ) -> TrainResult:
@@ -240,6 +318,8 @@ def train(
     """
     workdir = pathlib.Path(workdir)
     check_workdir(config, workdir, resume)
+    if config.evaluation.solved_positions > 0:
+        load_solved(Gomoku.from_config(config.game))  # refuses a board without any
     messages: list[str] = []
     if resume and checkpoint_steps(workdir):
         saved, state, messages = restore_checkpoint(workdir, config)
@@ -249,6 +329,9 @@ def train(
         messages.append(f"resumed at iteration {int(state.progress.iteration)}")
     else:
         state = init_training_state(config)
+        if config.init_from is not None:
+            state = begin_from(config, state)
+            messages.append(f"begins with the parameters of {config.init_from}")
         if resume:
             messages.append("the run was stopped before its first checkpoint: it begins anew")
     for folder in (workdir, workdir / GAMES_FOLDER):
@@ -262,33 +345,43 @@ def train(
     writer = MetricsWriter(workdir, resume_at=done)
     display = ConsoleDisplay(config.iterations, done, quiet=quiet)
     saved_at = done if done else -1
-    started, started_at = time.monotonic(), done
+    started, started_at = time.monotonic(), state.progress
     with _stop_signals() as stop_asked, display, contextlib.closing(writer):
         for message in messages:
             display.message(message)
-        while int(state.progress.iteration) < config.iterations and not stop_asked():
+        while not is_finished(config, state.progress) and not stop_asked():
             state, row = run_iteration(config, programs, state)
             iteration = int(state.progress.iteration)
-            last = iteration == config.iterations
+            last = is_finished(config, state.progress)
             every = config.evaluation.every
             if every > 0 and (iteration % every == 0 or last):
                 state, evaluation, result = run_evaluation(config, programs, state, workdir)
                 playouts = evaluation["evaluation/num_playouts"]
                 display.message(f"iteration {iteration}: against pure MCTS {playouts}: {result}")
+                if "solved/raw_value_kept" in evaluation:
+                    display.message(_describe_solved(config, evaluation))
                 row |= evaluation
             row["time/seconds"] = float(state.progress.seconds)
             writer.write(iteration, row)
-            left = (time.monotonic() - started) / (iteration - started_at) * (config.iterations - iteration)
+            left = _seconds_left(config, state.progress, time.monotonic() - started, started_at)
             display.update(iteration, _describe(row, state, left))
             for warning in collapse_warnings(row) if iteration % _WARN_EVERY == 0 else ():
                 display.message(f"warning: {warning}")
+            if config.snapshot_every > 0 and (iteration % config.snapshot_every == 0 or last):
+                _save_agent(
+                    config,
+                    workdir,
+                    f"iteration_{iteration:06d}",
+                    playing_params(config, state),
+                    _facts(state),
+                )
             if iteration % config.checkpoint_every == 0 or last or stop_asked():
                 _save(config, workdir, state)
                 saved_at = iteration
         iteration = int(state.progress.iteration)
         if saved_at != iteration:
             _save(config, workdir, state)
-        finished = iteration >= config.iterations
+        finished = is_finished(config, state.progress)
         if not finished:
             display.message(
                 f"stopped at iteration {iteration}; checkpoint saved, --resume goes on from there"
@@ -305,9 +398,47 @@ def _origin() -> dict[str, Any]:
 
 def _save(config: TrainConfig, workdir: pathlib.Path, state: TrainingState) -> None:
     save_checkpoint(workdir, config, state)
-    info = {"iteration": int(state.progress.iteration), "seed": config.seed} | _origin()
-    params = playing_params(config, state)
-    save_agent(workdir / AGENT_FOLDER / "latest", config.game, config.network, config.search, params, info)
+    _save_agent(config, workdir, "latest", playing_params(config, state), _facts(state))
+
+
+def _facts(state: TrainingState) -> dict[str, Any]:
+    """How far training had come."""
+    progress = state.progress
+    return {
+        "iteration": int(progress.iteration),
+        "games": int(progress.games),
+        "positions": int(progress.positions),
+        "seconds": round(float(progress.seconds), 1),
+        "cpu_seconds": round(float(progress.cpu_seconds), 1),
+    }
+
+
+def _save_agent(
+    config: TrainConfig, workdir: pathlib.Path, name: str, params: Any, facts: dict[str, Any]
+) -> None:
+    info = facts | {"seed": config.seed} | _origin()
+    if config.init_from is not None:
+        info["init_from"] = pathlib.Path(config.init_from).name
+    folder = workdir / AGENT_FOLDER / name
+    save_agent(folder, config.game, config.network, config.search, params, info)
+
+
+def _seconds_left(config: TrainConfig, progress: Progress, seconds: float, begin: Progress) -> float:
+    """How long the run still takes, when it has taken `seconds` since `begin`."""
+    done = int(progress.iteration - begin.iteration)
+    left = seconds / done * (config.iterations - int(progress.iteration))
+    if config.max_minutes > 0:
+        spent = share_spent(config, progress) - share_spent(config, begin)
+        left = min(left, seconds / max(spent, 1e-9) * (1 - share_spent(config, progress)))
+    return left
+
+
+def _describe_solved(config: TrainConfig, row: dict[str, Any]) -> str:
+    text = f"value-keeping moves on solved positions: {row['solved/raw_value_kept']:.3f} without search"
+    if "solved/search_value_kept" in row:
+        simulations = config.evaluation.num_simulations
+        text += f", {row['solved/search_value_kept']:.3f} at {simulations} simulations"
+    return text
 
 
 def _describe(row: dict[str, Any], state: TrainingState, seconds_left: float) -> str:

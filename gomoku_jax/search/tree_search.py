@@ -22,6 +22,7 @@ from gomoku_jax.network import NetworkOutput, Params
 from gomoku_jax.search.noise import add_root_noise, draw_action
 from gomoku_jax.search.simulation import gumbel_q_transform, simulate
 from gomoku_jax.search.stock import run_policy
+from gomoku_jax.search.tactical import helped
 from gomoku_jax.search.tree import (
     ROOT,
     SearchTree,
@@ -101,6 +102,7 @@ def _root(game: Gomoku, evaluate: Evaluator, params, key, states: State, config:
 
 
 def _search_on_mctx(game, evaluate, params, key, states, config) -> SearchOutput:
+    evaluate = helped(game, evaluate, config)
     noise_key, search_key, draw_key = jax.random.split(key, 3)
     prior_logits, value = _root(game, evaluate, params, noise_key, states, config)
     policy_output = run_policy(game, evaluate, params, search_key, states, prior_logits, value, config)
@@ -135,6 +137,7 @@ def init_tree(
     Arguments as for `search_with`. A tree has room for `config.num_simulations` simulations.
     """
     noise_key, search_key, draw_key = jax.random.split(key, 3)
+    evaluate = helped(game, evaluate, config)
     logits, value = _root(game, evaluate, params, noise_key, states, config)
     make = functools.partial(new_tree, states, value=value, capacity=tree_capacity(config))
     if config.algorithm == "puct":
@@ -176,7 +179,7 @@ def run_simulations(
     """
     left = config.num_simulations - tree.num_simulations
     count = jnp.clip(jnp.asarray(count, jnp.int32), 0, jnp.maximum(left, 0))
-    return simulate(game, evaluate, params, tree, count, config)
+    return simulate(game, helped(game, evaluate, config), params, tree, count, config)
 
 
 def _gumbel_policy(config: SearchConfig, key, logits, value, tree: SearchTree | None):

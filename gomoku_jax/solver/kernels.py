@@ -31,11 +31,12 @@ def winning_points(own, empty, strides, k, exact, runs):
     """The empty points that complete a line for `own`, as a word.
 
     Args:
-        own, empty: words.
+        own: the stones, a word.
+        empty: the empty points, a word.
         strides: uint64 [4], the distance of neighbours in each direction.
         k: int, stones in a row that win.
         exact: bool, longer lines do not.
-        runs: uint64 [at least k], scratch: `runs[n]` are the bits where n stones in a row begin.
+        runs: uint64 [more than k], scratch: `runs[n]` are the bits where n stones in a row begin.
     """
     points = _ZERO
     runs[0] = ~_ZERO
@@ -105,7 +106,11 @@ def _canonical(own, other, symmetries):
 
 @_jit
 def _order(own, other, empty, prefer, board, moves, scores, scratch):
-    """Fills in the moves, best first and those in `prefer` early; gives their number, or -1 where a move wins by two threats."""
+    """Fills in the moves, best first, those in `prefer` early.
+
+    Returns:
+        Their number, or -1 where a move wins by two threats.
+    """
     bits, windows, point_windows, strides, k, exact = board
     count = 0
     for point in range(bits.shape[0]):
@@ -170,7 +175,7 @@ _OPEN = 3  # a position whose moves are still to be tried
 @_jit
 def _enter(own, other, alpha, beta, ply, board, symmetries, table, stack, scratch):
     """The value of a position where it is known without trying its moves; else prepares them, and _OPEN."""
-    bits, _, _, strides, k, exact = board
+    _, _, _, strides, k, exact = board
     full, keys_own, keys_other, bounds = table
     words, numbers, moves, scores = stack
     empty = full & ~(own | other)

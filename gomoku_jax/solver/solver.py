@@ -114,7 +114,9 @@ class Solver:
         if to_play not in (1, -1):
             raise SolverError(f"to_play = {to_play!r}: 1 for the first player, or -1")
         flat = board.reshape(-1)
-        own, other = (np.bitwise_or.reduce(self._bits[flat == color], initial=0) for color in (to_play, -to_play))
+        own, other = (
+            np.bitwise_or.reduce(self._bits[flat == color], initial=0) for color in (to_play, -to_play)
+        )
         return np.uint64(own), np.uint64(other)
 
     def value(self, board: Any, to_play: int, max_nodes: int | None = None) -> int:
@@ -130,9 +132,7 @@ class Solver:
         """
         own, other = self._checked(board, to_play)
         self._nodes[:] = 0, np.iinfo(np.int64).max if max_nodes is None else max_nodes
-        value = kernels.value_of(
-            own, other, self._board, self._symmetries, self._table, self._stack, self._scratch, self._nodes
-        )
+        value = kernels.value_of(own, other, *self._memory)
         if value == UNFINISHED:
             raise SolverError(f"not solved within {max_nodes} positions")
         return int(value)
@@ -155,11 +155,24 @@ class Solver:
         self._nodes[:] = 0, np.iinfo(np.int64).max if max_nodes is None else max_nodes
         values = np.zeros(self.game.num_actions, np.int8)
         kernels.move_values(
-            own, other, self._board, self._symmetries, self._table, self._stack, self._scratch, self._nodes, values
+            own,
+            other,
+            self._board,
+            self._symmetries,
+            self._table,
+            self._stack,
+            self._scratch,
+            self._nodes,
+            values,
         )
         if (values == UNFINISHED).any():
             raise SolverError(f"not solved within {max_nodes} positions a move")
         return values
+
+    @property
+    def _memory(self) -> tuple[Any, ...]:
+        """What the compiled functions read and write."""
+        return self._board, self._symmetries, self._table, self._stack, self._scratch, self._nodes
 
     @property
     def nodes(self) -> int:
