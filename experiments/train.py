@@ -35,6 +35,8 @@ class Arguments:
     """Go on with the run in --workdir, up to --iterations in total, with the configuration it has."""
     quiet: bool = False
     """Print nothing while training."""
+    compilation_cache: bool = True
+    """Keep compiled programs on disk for the next run; without it all runs pay for their compilation."""
     config: Annotated[TrainConfig, tyro.conf.arg(name="")] = PRESETS[DEFAULT_PRESET]
 
 
@@ -71,7 +73,8 @@ def main(argv: list[str] | None = None) -> int:
                 raise CheckpointError("--resume needs --workdir: which run?")
             stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
             workdir = pathlib.Path("runs") / f"{stamp}-{arguments.preset}"
-        use_compilation_cache()
+        if arguments.compilation_cache:
+            use_compilation_cache()
         use_cpu_cores(arguments.config.selfplay.num_games)
         check_workdir(arguments.config, workdir, arguments.resume)
         result = train(arguments.config, workdir, resume=arguments.resume, quiet=arguments.quiet)

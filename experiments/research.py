@@ -1,0 +1,344 @@
+"""The research table: what each part of the method buys, one change at a time from the default. Try:
+
+    python experiments/research.py run                              # every row, three seeds
+    python experiments/research.py run --rows default puct --seeds 0 1 2 3 4
+    python experiments/research.py run --minutes 30 --clock wall    # a larger budget, on an accelerator
+    python experiments/research.py report --markdown table.md --plot curves.png
+
+A run gets a fixed time, compilation included: by default ten minutes of CPU time, which is five minutes of
+two cores, whatever else the machine does. It is scored by perfect play on solved positions, at its end and on
+the way. Runs that are in the results already are not repeated, and one that was stopped goes on.
+"""
+
+import dataclasses
+import json
+import math
+import pathlib
+import subprocess
+import sys
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import tyro
+
+from gomoku_jax.agent import AGENT_FOLDER, load_agent
+from gomoku_jax.checkpoint import CHECKPOINT_FOLDER, read_config
+from gomoku_jax.compilation import use_compilation_cache
+from gomoku_jax.config import to_dict
+from gomoku_jax.metrics import provenance
+from gomoku_jax.presets import PRESETS
+from gomoku_jax.suites import load_solved, measure_perfect_play
+
+RESULTS = pathlib.Path(__file__).parent / "results" / "research.jsonl"
+
+# What a row is called, what it says, and what it changes on train.py's command line.
+ROWS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "default": ("the default", ()),
+    "puct": ("PUCT for Gumbel", ("--search.algorithm", "puct")),
+    "simulations-16": ("16 simulations for 32", ("--search.num-simulations", "16")),
+    "simulations-64": ("64 simulations for 32", ("--search.num-simulations", "64")),
+    "conv": ("the 32-64-128 convolutions for the residual tower", ("--network.kind", "conv")),
+    "no-symmetries": ("no symmetries", ("--replay.no-symmetries",)),
+    "no-playout-cap": (
+        "no playout cap: all moves searched in full",
+        ("--selfplay.full-search-fraction", "1"),
+    ),
+    "no-openings": ("no opening variety: all games from the empty board", ("--selfplay.opening-stones", "0")),
+    "outcome-only": ("values from outcomes only", ("--selfplay.search-value-fraction", "0")),
+    "no-ema": ("no averaged parameters", ("--learn.ema-decay", "0")),
+    "surprise": ("policy-surprise weighting, half", ("--selfplay.surprise-weight", "0.5")),
+    "growing-window": ("a replay window that grows as size^0.75", ("--replay.window-exponent", "0.75")),
+    "tactical-helper": ("the tactical helper in the search", ("--search.tactical-helper",)),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """Train and score."""
+
+    rows: tuple[str, ...] = tuple(ROWS)
+    """Rows of the table, by name."""
+    seeds: tuple[int, ...] = (0, 1, 2)
+    """One run each."""
+    preset: Literal[tuple(PRESETS)] = "6x6x4"  # type: ignore[valid-type]
+    """The default that the rows change; its board must be a solved one."""
+    minutes: float = 10.0
+    """Of a run."""
+    clock: Literal["cpu", "wall"] = "cpu"
+    """What the minutes count: CPU time over all cores, or the clock on the wall."""
+    simulations: tuple[int, ...] = (0, 32, 100, 400)
+    """At which the finished agent is scored; 0 is the network alone."""
+    snapshots: int = 10
+    """Iterations between the points of the curves."""
+    workdir: pathlib.Path = pathlib.Path("runs/research")
+    """Where the runs go."""
+    results: pathlib.Path = RESULTS
+    """JSON rows are appended here."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """Print the table."""
+
+    results: pathlib.Path = RESULTS
+    """The JSON rows."""
+    markdown: pathlib.Path | None = None
+    """Write the table here too."""
+    plot: pathlib.Path | None = None
+    """Draw the curves here, a PNG."""
+
+
+def train_command(arguments: Run, name: str, seed: int, workdir: pathlib.Path) -> list[str]:
+    """The command line of one run, after the interpreter."""
+    script = str(pathlib.Path(__file__).parent / "train.py")
+    if (workdir / "config.json").exists() or (workdir / CHECKPOINT_FOLDER).exists():
+        return [script, "--workdir", str(workdir), "--resume", "--quiet"]
+    return [
+        *(script, "--preset", arguments.preset, "--workdir", str(workdir), "--quiet"),
+        *("--seed", str(seed), "--max-minutes", str(arguments.minutes), "--clock", arguments.clock),
+        *("--iterations", "1000000", "--evaluation.every", "0", "--checkpoint-every", "20"),
+        *("--snapshot-every", str(arguments.snapshots), "--no-compilation-cache"),
+        *ROWS[name][1],
+    ]
+
+
+def is_done(arguments: Run, name: str, seed: int) -> bool:
+    """Is this run in the results?"""
+    wanted = {"row": name, "seed": seed, "preset": arguments.preset} | _budget(arguments)
+    return any(wanted.items() <= row.items() for row in read_rows(arguments.results))
+
+
+def _budget(arguments: Run) -> dict[str, Any]:
+    return {"minutes": arguments.minutes, "clock": arguments.clock}
+
+
+def read_rows(path: pathlib.Path) -> list[dict[str, Any]]:
+    """The JSON rows of a file; none where there is no file."""
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
+
+
+def score(
+    agent_path: pathlib.Path, simulations: tuple[int, ...]
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Perfect-play scores of an agent, a dict for each number of simulations, and its info."""
+    agent = load_agent(agent_path)
+    solved = load_solved(agent.game)
+    results = measure_perfect_play(solved, agent.network, agent.params, agent.search, simulations)
+    rows = [
+        {
+            "simulations": result.num_simulations,
+            "positions": result.kept.total,
+            "kept": result.kept.share,
+            "sign_errors": result.sign_errors.share,
+            "value_error": result.value_error,
+        }
+        for result in results
+    ]
+    return rows, agent.info
+
+
+def run(arguments: Run) -> None:
+    """Trains and scores what is missing.
+
+    Raises:
+        ValueError: no such row, or a board without solved positions.
+        RuntimeError: a training failed; its own message has been printed.
+    """
+    for name in arguments.rows:
+        if name not in ROWS:
+            raise ValueError(f"row {name!r}: choose from {', '.join(ROWS)}")
+    game = PRESETS[arguments.preset].game
+    from gomoku_jax.game import Gomoku
+
+    load_solved(Gomoku.from_config(game))
+    use_compilation_cache()
+    for seed in arguments.seeds:  # all rows of a seed first, so that a part of the table is a table
+        for name in arguments.rows:
+            if is_done(arguments, name, seed):
+                print(f"{name}, seed {seed}: in the results already", flush=True)
+                continue
+            workdir = (
+                arguments.workdir / f"{arguments.preset}-{arguments.minutes:g}{arguments.clock}-{name}-{seed}"
+            )
+            command = train_command(arguments, name, seed, workdir)
+            status = subprocess.run([sys.executable, *command], check=False).returncode
+            config = read_config(workdir) if (workdir / "config.json").exists() else None
+            if status != 0 or config is None:
+                raise RuntimeError(f"{name}, seed {seed}: training ended with status {status}")
+            agents = sorted((workdir / AGENT_FOLDER).glob("iteration_*"))
+            curve = []
+            for path in agents:
+                rows, info = score(path, (0, 100))
+                curve.append(
+                    {
+                        "iteration": info["iteration"],
+                        "seconds": info["seconds"],
+                        "cpu_seconds": info["cpu_seconds"],
+                        "games": info["games"],
+                        **{f"kept_{row['simulations']}": row["kept"] for row in rows},
+                    }
+                )
+            scores, info = score(workdir / AGENT_FOLDER / "latest", arguments.simulations)
+            row = {
+                "row": name,
+                "seed": seed,
+                "preset": arguments.preset,
+                **_budget(arguments),
+                "scores": scores,
+                "curve": curve,
+                "info": info,
+                "config": to_dict(config) | {"seed": seed},
+                **provenance(),
+                "command": f"research.py run --rows {name} --seeds {seed} --preset {arguments.preset} "
+                f"--minutes {arguments.minutes:g} --clock {arguments.clock}",
+            }
+            arguments.results.parent.mkdir(parents=True, exist_ok=True)
+            with arguments.results.open("a") as file:
+                file.write(json.dumps(row) + "\n")
+            shown = ", ".join(f"{s['kept']:.3f} at {s['simulations']}" for s in scores)
+            print(f"{name}, seed {seed}: {info['iteration']} iterations, kept {shown}", flush=True)
+
+
+def interval(values: list[float]) -> tuple[float, float, float]:
+    """Mean of runs, and Student's t interval at 95 % over them (infinite for one run)."""
+    mean = float(np.mean(values))
+    if len(values) < 2:
+        return mean, -math.inf, math.inf
+    from scipy import stats  # a part of JAX's own requirements
+
+    half = float(stats.t.ppf(0.975, len(values) - 1)) * float(np.std(values, ddof=1)) / math.sqrt(len(values))
+    return mean, mean - half, mean + half
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Markdown: a line for each row, mean and interval over seeds, and the difference from the default.
+
+    The difference is paired by seed.
+    """
+    by_name: dict[str, dict[int, dict[str, Any]]] = {}
+    for row in rows:
+        by_name.setdefault(row["row"], {})[row["seed"]] = row
+    simulations = [score["simulations"] for score in rows[0]["scores"]]
+
+    def kept(row: dict[str, Any], number: int) -> float:
+        return next(score["kept"] for score in row["scores"] if score["simulations"] == number)
+
+    def error(row: dict[str, Any]) -> float:
+        return row["scores"][0]["value_error"]
+
+    heads = ["no search" if number == 0 else f"{number}" for number in simulations]
+    lines = [
+        f"| change | seeds | iterations | games | {' | '.join(heads)} | value error | "
+        "against the default at 100 |",
+        "|---|---|---|---|" + "---|" * len(heads) + "---|---|",
+    ]
+    default = by_name.get("default", {})
+    for name in [name for name in ROWS if name in by_name]:
+        seeds = by_name[name]
+        cells = [ROWS[name][0], str(len(seeds))]
+        cells.append(f"{np.mean([row['info']['iteration'] for row in seeds.values()]):.0f}")
+        cells.append(f"{np.mean([row['info']['games'] for row in seeds.values()]):,.0f}")
+        for number in simulations:
+            mean, low, high = interval([kept(row, number) for row in seeds.values()])
+            cells.append(f"{mean:.3f}" + (f" ± {(high - low) / 2:.3f}" if math.isfinite(low) else ""))
+        cells.append(f"{np.mean([error(row) for row in seeds.values()]):.3f}")
+        common = sorted(set(seeds) & set(default))
+        at = 100 if 100 in simulations else simulations[-1]
+        differences = [kept(seeds[seed], at) - kept(default[seed], at) for seed in common]
+        if name == "default" or not differences:
+            cells.append("")
+        else:
+            mean, low, high = interval(differences)
+            cells.append(f"{mean:+.3f}" + (f" [{low:+.3f}, {high:+.3f}]" if math.isfinite(low) else ""))
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def draw(rows: list[dict[str, Any]], path: pathlib.Path) -> None:
+    """Value-keeping moves over CPU minutes, the mean of each row's runs with their spread."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    names = [name for name in ROWS if any(row["row"] == name for row in rows)]
+    columns = 4
+    height = math.ceil(len(names) / columns)
+    figure, axes = plt.subplots(
+        height,
+        columns,
+        figsize=(13, 2.9 * height),
+        sharex=True,
+        sharey=True,
+        squeeze=False,
+        layout="constrained",
+    )
+
+    def lines(name: str) -> list[tuple[list[float], list[float], list[float]]]:
+        found = []
+        for row in rows:
+            if row["row"] == name:
+                minutes = [point["cpu_seconds"] / 60 for point in row["curve"]]
+                found.append((minutes, *([point[f"kept_{n}"] for point in row["curve"]] for n in (0, 100))))
+        return found
+
+    for axis, name in zip(axes.flat, names, strict=False):
+        for which, color in (("default", "0.6"), (name, "C0")):
+            for minutes, raw, searched in lines(which):
+                axis.plot(minutes, searched, color=color, linewidth=1.3)
+                axis.plot(minutes, raw, color=color, linewidth=1.0, linestyle=":")
+        axis.set_title(ROWS[name][0], fontsize=8)
+        axis.grid(alpha=0.3)
+        axis.set_ylim(0.4, 1.0)
+    for axis in axes.flat[len(names) :]:
+        axis.set_axis_off()
+    for axis in axes[-1]:
+        axis.set_xlabel("CPU minutes", fontsize=8)
+    for axis in axes[:, 0]:
+        axis.set_ylabel("value-keeping moves", fontsize=8)
+    figure.suptitle(
+        "Blue: with the change, grey: the default; lines 100 simulations, dots no search", fontsize=9
+    )
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
+def report(arguments: Report) -> None:
+    """Prints the table, and writes it and its curves where asked.
+
+    Raises:
+        ValueError: no results.
+    """
+    rows = read_rows(arguments.results)
+    if not rows:
+        raise ValueError(f"{arguments.results} holds no rows: run the table first")
+    text = table(rows)
+    print(text)
+    if arguments.markdown is not None:
+        arguments.markdown.write_text(text)
+    if arguments.plot is not None:
+        draw(rows, arguments.plot)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Returns the exit status."""
+    arguments = tyro.cli(
+        Annotated[Run, tyro.conf.subcommand("run")] | Annotated[Report, tyro.conf.subcommand("report")],  # type: ignore[arg-type]
+        args=argv,
+        description=__doc__,
+    )
+    try:
+        run(arguments) if isinstance(arguments, Run) else report(arguments)
+    except (ValueError, OSError, RuntimeError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("stopped; the same command goes on from here", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
