@@ -540,3 +540,12 @@ def test_a_small_batch_is_learned_by_heart():
     entropy = -np.sum(target * np.log(np.where(target > 0, target, 1)), axis=-1).mean()
     assert 0 <= float(metrics["policy_loss"]) - entropy < 0.02
     assert float(metrics["explained_variance"]) > 0.99
+
+
+def test_runs_that_a_clock_ends_warm_up_and_leave_the_rest_to_the_clock():
+    config = LearnConfig(learning_rate=0.4, warmup_updates=10, final_learning_rate_fraction=0.1)
+    schedule: Any = learn.learning_rate_schedule(config, None)
+    assert [float(schedule(step)) for step in (0, 5, 10, 99)] == pytest.approx([0.0, 0.2, 0.4, 0.4])
+    # Half a cosine from 1 to the fraction: a quarter of the way at a third, half of it in the middle.
+    shares = [learn.cosine_scale(config, share) for share in (-1.0, 0.0, 1 / 3, 0.5, 1.0, 7.0)]
+    assert shares == pytest.approx([1.0, 1.0, 0.775, 0.55, 0.1, 0.1])

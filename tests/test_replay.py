@@ -132,6 +132,23 @@ def test_samples_are_uniform_over_the_filled_rows(filled):
     assert (np.abs(counts - expected) <= 5 * np.sqrt(expected * (1 - 1 / len(held)))).all()
 
 
+@pytest.mark.parametrize("filled", [3, 7, 12])
+def test_a_window_draws_from_the_newest(filled):
+    ids = np.arange(1, filled + 1)
+    state = replay.add(replay.init(CAPACITY, example()), items(ids), jnp.ones(filled, bool))
+    for window in (1, 2, 5, 100):
+        drawn = np.asarray(replay.sample(state, jax.random.key(3), 500, window=jnp.int32(window))["id"])
+        assert set(drawn.tolist()) == set(ids[-min(window, CAPACITY) :].tolist())
+
+
+def test_the_window_grows_more_slowly_than_the_buffer():
+    sizes = [1, 99, 100, 200, 1600, 10_000]
+    windows = [int(replay.growing_window(jnp.int32(size), 100, 0.75)) for size in sizes]
+    assert windows[:3] == [1, 99, 100]
+    assert windows[3:] == pytest.approx([100 * (size / 100) ** 0.75 for size in sizes[3:]], abs=1.01)
+    assert int(replay.growing_window(jnp.int32(5000), 100, 0.0)) == 100
+
+
 def test_samples_keep_items_whole_and_depend_on_the_key():
     ids = np.arange(10, 10 + CAPACITY)
     state = replay.add(replay.init(CAPACITY, example()), items(ids), jnp.ones(CAPACITY, bool))

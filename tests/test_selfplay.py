@@ -16,7 +16,14 @@ import pytest
 from gomoku_jax.config import SearchConfig, SelfplayConfig
 from gomoku_jax.game import Gomoku, State
 from gomoku_jax.network import NetworkOutput
-from gomoku_jax.selfplay import Moves, SelfplayState, finished_positions, init_selfplay, run_selfplay
+from gomoku_jax.selfplay import (
+    Moves,
+    SelfplayState,
+    finished_positions,
+    init_selfplay,
+    run_selfplay,
+    surprise_weights,
+)
 
 GAME = Gomoku(3, 3, 3)
 SLOTS = 6
@@ -450,3 +457,25 @@ def test_fast_searches_give_no_policy_target():
     assert (taken & ~full).sum() > 100 and int(stats.positions) == is_new.sum()
     outcome = positions.value_target.reshape(-1, 32)[-40:]
     assert set(np.unique(outcome[taken & ~full])) >= {-1.0, 1.0}
+
+
+def test_surprise_weights_follow_the_divergence():
+    random = np.random.default_rng(2)
+    logits = random.normal(size=(6, 9)).astype(np.float32)
+    legal = random.random((6, 9)) < 0.7
+    legal[:, 0] = True
+    target = np.where(legal, random.random((6, 9)), 0.0)
+    target[3] = np.eye(9)[0]  # zeros among the legal moves
+    target /= target.sum(-1, keepdims=True)
+    policy = np.where(legal, np.exp(logits), 0.0)
+    policy /= policy.sum(-1, keepdims=True)
+    divergence = []
+    for i in range(6):
+        terms = [target[i, a] * np.log(target[i, a] / policy[i, a]) for a in range(9) if target[i, a] > 0]
+        divergence.append(sum(terms))
+    expected = 0.25 + 0.75 * np.array(divergence) / np.mean(divergence)
+    weights = surprise_weights(
+        jnp.asarray(logits), jnp.asarray(legal), jnp.asarray(target, jnp.float32), 0.75
+    )
+    np.testing.assert_allclose(weights, expected, rtol=1e-4)
+    assert float(weights.mean()) == pytest.approx(1.0, abs=1e-5)

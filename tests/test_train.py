@@ -1,6 +1,7 @@
 """The loop: resuming equals never having stopped, nothing compiles late, and agents learn."""
 
 import json
+import math
 import os
 import pathlib
 import signal
@@ -15,6 +16,7 @@ import pytest
 from tiny import TINY, tiny
 
 import gomoku_jax as gj
+from gomoku_jax import checkpoint
 from gomoku_jax.agent import AgentError
 from gomoku_jax.checkpoint import (
     CheckpointError,
@@ -28,7 +30,9 @@ from gomoku_jax.metrics import read_metrics
 from gomoku_jax.programs import make_programs
 from gomoku_jax.train import (
     RunExistsError,
+    begin_from,
     collapse_warnings,
+    is_finished,
     run_evaluation,
     run_iteration,
     train,
@@ -39,8 +43,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 def comparable(state):
     """Without wall time, which no resumption can repeat."""
+    zero = np.asarray(0.0)
     return state.replace(
-        key=jax.random.key_data(state.key), progress=state.progress.replace(seconds=np.asarray(0.0))
+        key=jax.random.key_data(state.key), progress=state.progress.replace(seconds=zero, cpu_seconds=zero)
     )
 
 
@@ -235,6 +240,69 @@ def test_other_schedules_and_networks_train(tmp_path):
     assert result.metrics["learn/learning_rate_scale"] != 1.0
     saved, state, _ = restore_checkpoint(tmp_path)
     assert saved == config and int(state.progress.iteration) == 2
+
+
+def test_a_clock_ends_the_run_and_snapshots_are_kept(tmp_path):
+    config = tiny(iterations=10_000, max_minutes=1.0, clock="cpu", snapshot_every=2, evaluation={"every": 0})
+    programs, state = make_programs(config), init_training_state(config)
+    spent = state.progress.replace(cpu_seconds=np.asarray(30.0), seconds=np.asarray(1e6))
+    state, _ = run_iteration(config, programs, state.replace(progress=spent))
+    share = float(state.progress.cpu_seconds) / 60
+    state, metrics = run_iteration(config, programs, state)
+    cosine = 0.5 * (1 + math.cos(math.pi * min(share, 1)))
+    assert share > 0.5 and metrics["learn/learning_rate_scale"] == pytest.approx(
+        0.05 + 0.95 * cosine, abs=1e-4
+    )
+    state = state.replace(progress=state.progress.replace(cpu_seconds=np.asarray(59.0)))
+    assert not is_finished(config, state.progress)
+    almost = state.progress.replace(cpu_seconds=np.asarray(59.999), iteration=np.asarray(1))
+    save_checkpoint(tmp_path, config, state.replace(progress=almost))
+    result = train(config, tmp_path, resume=True, quiet=True)
+    assert result.finished and int(result.state.progress.iteration) == 2
+    agent = gj.load_agent(tmp_path / "agents" / "iteration_000002")
+    assert agent.info["iteration"] == 2 and agent.info["cpu_seconds"] >= 60
+    assert not train(config, tmp_path, resume=True, quiet=True).metrics  # nothing is left to do
+
+
+def test_checkpoints_from_before_cpu_time_was_counted_still_read(tmp_path, monkeypatch):
+    config, state = TINY, init_training_state(TINY)
+    whole = checkpoint._to_arrays
+
+    def without(state):
+        return {name: x for name, x in whole(state).items() if name != "progress/cpu_seconds"}
+
+    monkeypatch.setattr(checkpoint, "_to_arrays", without)
+    save_checkpoint(tmp_path, config, state)
+    chex.assert_trees_all_equal(comparable(load_checkpoint(tmp_path)), comparable(state))
+
+
+def test_a_run_begins_from_an_agent_of_another_board(whole_run, tmp_path):
+    workdir, _ = whole_run
+    config = tiny(game={"height": 4}, init_from=str(workdir), evaluation={"every": 0}, iterations=1)
+    state = begin_from(config, init_training_state(config))
+    agent = gj.load_agent(workdir)
+    chex.assert_trees_all_equal(state.learner.params, agent.params)
+    chex.assert_trees_all_equal(state.learner.ema_params, agent.params)
+    result = train(config, tmp_path / "new", quiet=True)
+    assert result.finished
+    assert gj.load_agent(tmp_path / "new").info["init_from"] == workdir.name
+    wider = tiny(network={"channels": 16}, init_from=str(workdir))
+    with pytest.raises(CheckpointError, match=r"channels=8.*channels=16"):
+        train(wider, tmp_path / "wider", quiet=True)
+    with pytest.raises(CheckpointError, match="init_from: no agent at nowhere"):
+        train(tiny(init_from="nowhere"), tmp_path / "nowhere", quiet=True)
+    assert not (tmp_path / "wider").exists() and not (tmp_path / "nowhere").exists()
+
+
+def test_perfect_play_is_reported_live(tmp_path, capsys):
+    config = tiny(game={"height": 3, "width": 3}, evaluation={"solved_positions": 40}, iterations=2)
+    result = train(config, tmp_path / "run")
+    row = read_metrics(tmp_path / "run")[-1]
+    assert 0 < row["solved/raw_value_kept"] <= 1 and 0 < row["solved/search_value_kept"] <= 1
+    assert row["solved/search_value_error"] == result.evaluation["solved/search_value_error"]
+    assert "at 4 simulations" in capsys.readouterr().out
+    with pytest.raises(ValueError, match="no solved positions for 3x4"):
+        train(tiny(evaluation={"solved_positions": 40}), tmp_path / "other", quiet=True)
 
 
 def test_learns_tic_tac_toe_to_a_number():
