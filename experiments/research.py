@@ -45,6 +45,7 @@ ROWS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "no-openings": ("no opening variety: all games from the empty board", ("--selfplay.opening-stones", "0")),
     "outcome-only": ("values from outcomes only", ("--selfplay.search-value-fraction", "0")),
+    "improved-value": ("search's value under the improved policy", ("--selfplay.search-value", "improved")),
     "no-ema": ("no averaged parameters", ("--learn.ema-decay", "0")),
     "surprise": ("policy-surprise weighting, half", ("--selfplay.surprise-weight", "0.5")),
     "growing-window": ("a replay window that grows as size^0.75", ("--replay.window-exponent", "0.75")),

@@ -169,6 +169,7 @@ class SelfplayConfig:
     full_search_fraction: float = 1.0  # share of moves searched in full; the others give no policy target
     fast_simulations: int = 8  # simulations of the other moves (playout-cap randomization)
     search_value_fraction: float = 0.0  # share of the search's root value in the value target
+    search_value: Literal["mean", "improved"] = "mean"  # which: over all visits, or under the policy target
     surprise_weight: float = 0.0  # share of the policy weight that follows how much search changed the policy
 
     def __post_init__(self):
@@ -187,6 +188,7 @@ class SelfplayConfig:
         )
         _require_int("selfplay.fast_simulations", self.fast_simulations, 1)
         _require_between("selfplay.search_value_fraction", self.search_value_fraction, 0.0, 1.0)
+        _require_choice("selfplay.search_value", self.search_value, ("mean", "improved"))
         _require_between("selfplay.surprise_weight", self.surprise_weight, 0.0, 1.0)
 
 

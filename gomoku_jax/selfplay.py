@@ -163,7 +163,7 @@ def run_selfplay(
             last_action=states.last_action,
             policy_target=output.action_weights,
             policy_weight=weight,
-            search_value=output.root_value,
+            search_value=output.root_value if config.search_value == "mean" else improved_value(output),
             played=jnp.ones(config.num_games, bool),
             terminated=after.terminated,
             winner=after.winner,
@@ -187,6 +187,18 @@ def run_selfplay(
     )
     pending = jax.tree.map(lambda x: x[config.moves_per_iteration :], window)
     return SelfplayState(states=states, pending=pending), positions, is_new, _stats(moves, is_new)
+
+
+def improved_value(output: SearchOutput) -> jax.Array:
+    """float32 [B]: the mean Q of the visited moves under the policy target.
+
+    The mean over visits counts the bad moves that the search tried as often as it tried them, which under
+    Gumbel is often.
+    """
+    weights = jnp.where(output.visit_counts > 0, output.action_weights, 0.0)
+    total = weights.sum(-1)
+    value = (weights * output.q_values).sum(-1) / jnp.maximum(total, 1e-6)
+    return jnp.where(total > 1e-6, value, output.root_value)
 
 
 def surprise_weights(

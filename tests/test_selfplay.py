@@ -16,10 +16,12 @@ import pytest
 from gomoku_jax.config import SearchConfig, SelfplayConfig
 from gomoku_jax.game import Gomoku, State
 from gomoku_jax.network import NetworkOutput
+from gomoku_jax.search import SearchOutput
 from gomoku_jax.selfplay import (
     Moves,
     SelfplayState,
     finished_positions,
+    improved_value,
     init_selfplay,
     run_selfplay,
     surprise_weights,
@@ -479,3 +481,15 @@ def test_surprise_weights_follow_the_divergence():
     )
     np.testing.assert_allclose(weights, expected, rtol=1e-4)
     assert float(weights.mean()) == pytest.approx(1.0, abs=1e-5)
+
+
+def test_the_improved_value_is_the_visited_moves_mean_under_the_target():
+    output = SearchOutput(
+        action=jnp.zeros(3, jnp.int32),
+        action_weights=jnp.asarray([[0.5, 0.3, 0.2], [0.0, 0.0, 1.0], [0.1, 0.9, 0.0]]),
+        visit_counts=jnp.asarray([[4, 1, 0], [1, 1, 0], [0, 2, 7]]),
+        q_values=jnp.asarray([[0.6, -0.2, 0.9], [0.1, 0.2, 0.9], [0.3, 0.4, -1.0]]),
+        root_value=jnp.asarray([0.0, 0.25, 0.0]),
+    )
+    # (0.5 * 0.6 - 0.3 * 0.2) / 0.8; nothing visited has weight; one move has.
+    np.testing.assert_allclose(improved_value(output), [0.3, 0.25, 0.4], rtol=1e-6)

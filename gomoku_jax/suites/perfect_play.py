@@ -174,8 +174,8 @@ class PerfectPlay:
         num_simulations: a move; 0 is the network alone.
         kept: moves that keep the position's value.
         sign_errors: won positions whose value is not above 0, and lost ones whose value is not below it.
-        value_error: mean distance of the value from the exact one, over the positions and those one move
-            later, in [0, 2].
+        value_error: mean distance of the value (under search, of the move that is played) from the exact
+            one, over the positions and those one move later, in [0, 2].
         value_error_interval: of that mean, at 95 %, by its standard error.
     """
 
@@ -241,7 +241,11 @@ def measure_perfect_play(
 def choose_and_value(
     game: Gomoku, network: NetworkConfig, search: SearchConfig, num_simulations: int
 ) -> Callable[[Params, jax.Array, State], tuple[jax.Array, jax.Array]]:
-    """`(params, key, states [B]) -> (action int32 [B], value float32 [B])`, jittable, without noise."""
+    """`(params, key, states [B]) -> (action int32 [B], value float32 [B])`, jittable, without noise.
+
+    The value is the network's, or the search's of the move it plays: the root's mean counts the visits of bad
+    moves too, of which Gumbel makes many.
+    """
     evaluate = network_evaluator(game, network)
 
     def choose(params: Params, key: jax.Array, states: State) -> tuple[jax.Array, jax.Array]:
@@ -251,7 +255,9 @@ def choose_and_value(
             logits = mask_logits(output.policy_logits, legal_action_masks(game, states))
             return jnp.argmax(logits, axis=-1).astype(jnp.int32), output.value
         found = search_with(game, evaluate, prepared, key, states, search.greedy(num_simulations))
-        return found.action, found.root_value
+        rows = jnp.arange(found.action.shape[0])
+        tried = found.visit_counts[rows, found.action] > 0
+        return found.action, jnp.where(tried, found.q_values[rows, found.action], found.root_value)
 
     return choose
 
