@@ -39,10 +39,7 @@ ROWS: dict[str, tuple[str, tuple[str, ...]]] = {
     "simulations-64": ("64 simulations for 32", ("--search.num-simulations", "64")),
     "conv": ("the 32-64-128 convolutions for the residual tower", ("--network.kind", "conv")),
     "no-symmetries": ("no symmetries", ("--replay.no-symmetries",)),
-    "no-playout-cap": (
-        "no playout cap: all moves searched in full",
-        ("--selfplay.full-search-fraction", "1"),
-    ),
+    "playout-cap": ("a playout cap: half of the moves get 8", ("--selfplay.full-search-fraction", "0.5")),
     "no-openings": ("no opening variety: all games from the empty board", ("--selfplay.opening-stones", "0")),
     "outcome-only": ("values from outcomes only", ("--selfplay.search-value-fraction", "0")),
     "improved-value": ("search's value under the improved policy", ("--selfplay.search-value", "improved")),
