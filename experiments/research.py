@@ -118,12 +118,14 @@ def read_rows(path: pathlib.Path) -> list[dict[str, Any]]:
 
 
 def score(
-    agent_path: pathlib.Path, simulations: tuple[int, ...]
+    agent_path: pathlib.Path, simulations: tuple[int, ...], later: bool = True
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Perfect-play scores of an agent, a dict for each number of simulations, and its info."""
     agent = load_agent(agent_path)
     solved = load_solved(agent.game)
-    results = measure_perfect_play(solved, agent.network, agent.params, agent.search, simulations)
+    results = measure_perfect_play(
+        solved, agent.network, agent.params, agent.search, simulations, later=later
+    )
     rows = [
         {
             "simulations": result.num_simulations,
@@ -168,7 +170,7 @@ def run(arguments: Run) -> None:
             agents = sorted((workdir / AGENT_FOLDER).glob("iteration_*"))
             curve = []
             for path in agents:
-                rows, info = score(path, (0, 100))
+                rows, info = score(path, (0, 100), later=False)
                 curve.append(
                     {
                         "iteration": info["iteration"],

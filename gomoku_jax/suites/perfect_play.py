@@ -199,6 +199,7 @@ def measure_perfect_play(
     search: SearchConfig,
     num_simulations: Sequence[int] = (0, 32, 100, 400, 1600),
     seed: int = 0,
+    later: bool = True,
 ) -> list[PerfectPlay]:
     """Moves and values of a network, alone and under search, against perfect play.
 
@@ -209,8 +210,10 @@ def measure_perfect_play(
         search: how it searches; noise is switched off.
         num_simulations: one result each; 0 is the network alone.
         seed: of ties in the search.
+        later: values are looked at one move later too, which takes as long again; without, nearly all values
+            are of won positions and say little.
     """
-    after, after_values = solved.after()
+    after, after_values = solved.after() if later else (solved.take(0), solved.value[:0])
     exact = np.concatenate([solved.value, after_values]).astype(np.float32)
     results = []
     for number in num_simulations:
