@@ -4,30 +4,38 @@
     python experiments/evaluate.py runs/mine@400 runs/other@400 --opening-stones 2
     python experiments/evaluate.py mcts:1000 tactical --board 9x9x5
     python experiments/evaluate.py runs/mine gomocup:engines/pbrain --board 15x15x5 --opening-stones 4
+    python experiments/evaluate.py runs/mine@400 runs/other@400 --openings balanced.txt
+    python experiments/evaluate.py runs/mine --solved
+    python experiments/evaluate.py mcts:1000 --solved --board 6x6x4
+    python experiments/evaluate.py runs/new@100 runs/old@100 --opening-stones 2 --sprt --elo0 0 --elo1 50
 
 A player is random, tactical, mcts:PLAYOUTS, or a run or agent folder, with @SIMULATIONS if wanted (@0 is the
 network without search), or gomocup:PATH for an engine that speaks the Gomocup protocol: an executable, or a
 command line in quotes. Against an engine the games are played one after another, and a crash, a time-out or
-an illegal move loses.
+an illegal move loses. With --sprt the match stops when it is clear whether the first player is stronger.
 """
 
 import dataclasses
 import json
 import pathlib
-import re
 import sys
 import time
+from collections.abc import Callable, Sequence
 
+import matches
+import perfect_play
 import tyro
 
-from gomoku_jax.agent import PLAYER_SPECS, AgentError, PlayerSpec, parse_player
+from gomoku_jax.agent import AgentError, PlayerSpec
 from gomoku_jax.arena import MatchResult, play_match
 from gomoku_jax.compilation import use_compilation_cache
 from gomoku_jax.config import Rule, to_dict
 from gomoku_jax.game import Gomoku, to_sgf
 from gomoku_jax.metrics import provenance
-from gomoku_jax.play.match import HostMatchResult, play_host_match
-from gomoku_jax.play.opponents import ENGINE_PREFIX, HostPlayer, Limit, make_opponent
+from gomoku_jax.play.match import Forfeit, HostMatchResult, play_host_match
+from gomoku_jax.play.opponents import HostPlayer, Limit, make_opponent
+from gomoku_jax.play.record import GameRecord
+from gomoku_jax.rating import SprtResult, pair_outcomes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,10 +44,17 @@ class Arguments:
 
     a: tyro.conf.Positional[str]
     """The player whose score is told."""
-    b: tyro.conf.Positional[str]
-    """Its opponent."""
-    games: int = 100
-    """Games in all; colours are swapped on every opening."""
+    b: tyro.conf.Positional[str | None] = None
+    """Its opponent; none with --solved."""
+    solved: bool = False
+    """Compare the first player's moves and values with perfect play, on the solved positions of its board."""
+    solved_simulations: tuple[int, ...] = perfect_play.SIMULATIONS
+    """Of --solved: simulations a move of an agent, 0 for the network alone."""
+    positions: int | None = None
+    """Of --solved: how many positions; by default all."""
+    games: int | None = None
+    """Games in all; colours are swapped on every opening. By default 100; with --openings, every opening from
+    both sides; with --sprt, at most 2000."""
     simulations: int | None = None
     """Simulations a move of agents without @; by default as in their training."""
     seconds: float | None = None
@@ -47,6 +62,21 @@ class Arguments:
     as in their training)."""
     opening_stones: int = 0
     """Random stones on the board before each pair of games; 0 starts from the empty board."""
+    openings: pathlib.Path | None = None
+    """A file of openings to play instead, one a line, as offsets from the centre: Gomocup's format, and what
+    experiments/balance.py writes."""
+    sprt: bool = False
+    """Stop as soon as a sequential test tells whether the first player is stronger."""
+    elo0: float = 0.0
+    """Of --sprt: the first player is at most this much stronger, in Elo of the score."""
+    elo1: float = 50.0
+    """Of --sprt: the first player is at least this much stronger."""
+    alpha: float = 0.05
+    """Of --sprt: how often "stronger" may be wrong."""
+    beta: float = 0.05
+    """Of --sprt: how often "not stronger" may be wrong."""
+    batch: int = 40
+    """Of --sprt: games between two looks at the test."""
     board: str | None = None
     """ROWSxCOLUMNSxK, such as 15x15x5; by default the board of the first agent, or 6x6x4."""
     rule: Rule | None = None
@@ -59,45 +89,20 @@ class Arguments:
     """Write the games as SGF files into this folder."""
 
 
-def parse_players(arguments: Arguments) -> list[PlayerSpec | None]:
-    """The players that play in batches; None for engines.
-
-    Raises:
-        AgentError: no such player.
-    """
-    specs = []
-    for spec in (arguments.a, arguments.b):
-        if spec.startswith(ENGINE_PREFIX):
-            specs.append(None)
-            continue
-        try:
-            specs.append(parse_player(spec, arguments.simulations))
-        except AgentError as error:
-            hint = ", or gomocup:PATH" if PLAYER_SPECS in str(error) else ""
-            raise AgentError(f"{error}{hint}") from None
-    return specs
+PlayPart = Callable[[int, int, Sequence[Sequence[int]] | None], MatchResult]  # (games, seed, openings)
 
 
-def choose_game(arguments: Arguments, specs: list[PlayerSpec | None]) -> Gomoku:
-    """The board that was asked for, or the first agent's; against an engine it has five in a row."""
-    agents = [spec.agent for spec in specs if spec is not None and spec.agent is not None]
-    base = agents[0].game if agents else Gomoku(6, 6, 4)
-    if None in specs and (not agents or base.k != 5):
-        base = Gomoku(15, 15, 5, base.rule)
-    rule = arguments.rule or base.rule
-    if arguments.board is None:
-        return dataclasses.replace(base, rule=rule)
-    match = re.fullmatch(r"(\d+)x(\d+)x(\d+)", arguments.board)
-    if match is None:
-        raise ValueError(f"--board {arguments.board!r}: write ROWSxCOLUMNSxK, such as 15x15x5")
-    return Gomoku(int(match[1]), int(match[2]), int(match[3]), rule)
+def player_in_batches(game: Gomoku, specs: list[PlayerSpec], stones: int) -> PlayPart:
+    """Plays on the device, all games at once."""
+    a, b = (spec.make(game) for spec in specs)
+    return lambda games, seed, openings: play_match(a, b, game, games, seed, stones, openings)
 
 
-def play_engines(arguments: Arguments, game: Gomoku, specs: list[PlayerSpec | None]) -> HostMatchResult:
-    """The match on the host, with its score so far after each game."""
+def host_players(arguments: Arguments, game: Gomoku, specs: list[PlayerSpec | None]) -> list[HostPlayer]:
+    """The two players of a match on the host."""
     players: list[HostPlayer] = []
     try:
-        for text, spec in zip((arguments.a, arguments.b), specs, strict=True):
+        for text, spec in zip((arguments.a, arguments.b or ""), specs, strict=True):
             trained = (
                 spec.agent.search.num_simulations if spec is not None and spec.agent is not None else 200
             )
@@ -106,23 +111,55 @@ def play_engines(arguments: Arguments, game: Gomoku, specs: list[PlayerSpec | No
                 simulations = None
             limit = Limit(simulations, arguments.seconds)
             players.append(make_opponent(text, game, limit, arguments.seed))
-        a, b = players
-        return play_host_match(
-            a,
-            b,
-            game,
-            arguments.games,
-            arguments.seed,
-            arguments.opening_stones,
-            on_game=lambda number, record, forfeit: print(
-                f"game {number}: {record}"
-                + (f" -- {forfeit.player} forfeits: {forfeit.reason}" if forfeit else ""),
-                flush=True,
-            ),
-        )
-    finally:
+    except BaseException:
         for player in players:
             player.close()
+        raise
+    return players
+
+
+def player_on_host(game: Gomoku, players: list[HostPlayer], stones: int) -> PlayPart:
+    """Plays one game after another and prints each."""
+
+    def tell(number: int, record: GameRecord, forfeit: Forfeit | None) -> None:
+        lost = f" -- {forfeit.player} forfeits: {forfeit.reason}" if forfeit else ""
+        print(f"game {number}: {record}{lost}", flush=True)
+
+    def play(games: int, seed: int, openings: Sequence[Sequence[int]] | None) -> HostMatchResult:
+        a, b = players
+        return play_host_match(a, b, game, games, seed, stones, on_game=tell, openings=openings)
+
+    return play
+
+
+def play(
+    arguments: Arguments, part: PlayPart, openings: Sequence[Sequence[int]] | None
+) -> tuple[MatchResult, SprtResult | None]:
+    """The match, all at once or until the test decides."""
+    if not arguments.sprt:
+        games = arguments.games
+        if games is None:
+            games = 100 if openings is None else 2 * len(openings)
+        return matches.play_quietly(lambda: part(games, arguments.seed, openings)), None
+    if arguments.batch < 2 or (arguments.games is not None and arguments.games < 2):
+        raise ValueError(f"--batch {arguments.batch}, --games {arguments.games}: with --sprt, 2 or more")
+
+    def batch(number: int, games: int) -> MatchResult:
+        # Each batch goes on in the list of openings where the last one ended.
+        start = number * (arguments.batch // 2)
+        mine = openings and [openings[(start + i) % len(openings)] for i in range(games // 2)]
+        return part(games, arguments.seed + number, mine)
+
+    test, result = matches.play_sprt(
+        batch,
+        arguments.elo0,
+        arguments.elo1,
+        arguments.alpha,
+        arguments.beta,
+        arguments.games or 2000,
+        arguments.batch,
+    )
+    return result, test
 
 
 def write_sgf(folder: pathlib.Path, game: Gomoku, names: list[str], result: MatchResult) -> None:
@@ -136,34 +173,70 @@ def write_sgf(folder: pathlib.Path, game: Gomoku, names: list[str], result: Matc
         (folder / f"game_{i:04d}.sgf").write_text(sgf)
 
 
+def evaluate_solved(arguments: Arguments) -> None:
+    """Scores the first player on solved positions."""
+    if arguments.b is not None:
+        raise ValueError(f"{arguments.b!r}: --solved takes one player")
+    spec = matches.parse_players([arguments.a], arguments.simulations)[0]
+    if spec is None:
+        raise ValueError(f"{arguments.a!r}: --solved scores players that run here, not engines")
+    game = matches.choose_game(arguments.board, arguments.rule, [spec])
+    numbers = arguments.solved_simulations
+    perfect_play.report(spec, game, numbers, arguments.positions, arguments.seed, arguments.json)
+
+
 def main(argv: list[str] | None = None) -> int:
     """Returns the exit status."""
     arguments = tyro.cli(Arguments, args=argv, description=__doc__)
     try:
+        matches.check_outputs(arguments.json)
         use_compilation_cache()
-        specs = parse_players(arguments)
-        game = choose_game(arguments, specs)
+        if arguments.solved:
+            evaluate_solved(arguments)
+            return 0
+        if arguments.b is None:
+            raise ValueError("a match needs two players; --solved scores one against perfect play")
         texts = (arguments.a, arguments.b)
+        specs = matches.parse_players(texts, arguments.simulations)
+        game = matches.choose_game(arguments.board, arguments.rule, specs)
         names = [text if spec is None else spec.name for text, spec in zip(texts, specs, strict=True)]
-        started = time.monotonic()
-        if None in specs:
-            result = play_engines(arguments, game, specs)
-        elif arguments.seconds is not None:
+        openings = None
+        if arguments.openings is not None:
+            openings = matches.load_openings(arguments.openings, game).openings
+        if None not in specs and arguments.seconds is not None:
             raise ValueError("--seconds is for matches with gomocup:PATH; agents take --simulations")
-        else:
-            a, b = (spec.make(game) for spec in specs if spec is not None)
-            result = play_match(a, b, game, arguments.games, arguments.seed, arguments.opening_stones)
+        started = time.monotonic()
+        players: list[HostPlayer] = []
+        try:
+            if None in specs:
+                players = host_players(arguments, game, specs)
+                part = player_on_host(game, players, arguments.opening_stones)
+            else:
+                batched = [spec for spec in specs if spec is not None]
+                part = player_in_batches(game, batched, arguments.opening_stones)
+            result, test = play(arguments, part, openings)
+        finally:
+            for player in players:
+                player.close()
         seconds = time.monotonic() - started
         print(f"{names[0]} against {names[1]} on {game}:")
         print(result)
+        if test is not None:
+            print(test)
         forfeits = result.forfeits if isinstance(result, HostMatchResult) else ()
         if forfeits:
             lost = sum(forfeit.by_a for forfeit in forfeits)
             print(f"forfeits: {lost} by {names[0]}, {len(forfeits) - lost} by {names[1]}, counted as losses")
-        if None in specs and result.distinct_games < result.num_games and not arguments.opening_stones:
+        if matches.few_distinct_games(result):
+            stop = "the test was stopped: " if test is not None and test.state.decision is None else ""
             print(
-                "some games are the same; --opening-stones 4 gives every pair of games an opening of its own"
+                f"warning: {stop}only {result.distinct_games} of {result.num_games} games are different, and "
+                "the interval believes in all of them; --opening-stones 4 or a file of --openings gives "
+                "every pair of games an opening of its own",
+                file=sys.stderr,
             )
+        elif None in specs and result.distinct_games < result.num_games and openings is None:
+            print("some games are the same; more --opening-stones make more different openings")
         print(f"{seconds:.1f} s")
         if arguments.sgf is not None:
             write_sgf(arguments.sgf, game, names, result)
@@ -174,6 +247,11 @@ def main(argv: list[str] | None = None) -> int:
                 "game": to_dict(game),
                 "games": result.num_games,
                 "opening_stones": arguments.opening_stones,
+                **(
+                    {"openings": matches.openings_facts(arguments.openings, openings)}
+                    if arguments.openings is not None and openings is not None
+                    else {}
+                ),
                 "seed": arguments.seed,
                 "wins": result.wins,
                 "draws": result.draws,
@@ -183,6 +261,8 @@ def main(argv: list[str] | None = None) -> int:
                 "score": result.score,
                 "interval": result.interval,
                 "distinct_games": result.distinct_games,
+                "pairs": pair_outcomes(result.winners, result.a_is_black),
+                **({"sprt": matches.sprt_facts(test)} if test is not None else {}),
                 "seconds": round(seconds, 1),
                 **({"seconds_per_move": arguments.seconds or 5.0} if None in specs else {}),
                 **({"forfeits": [str(forfeit) for forfeit in forfeits]} if None in specs else {}),

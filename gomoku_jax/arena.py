@@ -3,7 +3,8 @@
 import dataclasses
 import functools
 import math
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -32,7 +33,13 @@ class MatchGames(struct.PyTreeNode):
 
 
 def play_games(
-    a: Player, b: Player, game: Gomoku, key: jax.Array, num_pairs: int, opening_stones: int
+    a: Player,
+    b: Player,
+    game: Gomoku,
+    key: jax.Array,
+    num_pairs: int,
+    opening_stones: int,
+    openings: jax.Array | None = None,
 ) -> MatchGames:
     """Plays 2G games to their end; an illegal move loses. Pure and jittable; consumes `key`.
 
@@ -46,10 +53,14 @@ def play_games(
         key: typed PRNG key.
         num_pairs: G, static.
         opening_stones: random stones on the board before each pair, static.
+        openings: instead of them, int32 [G, L], the moves before each pair, -1 after the last.
     """
     opening_key, play_key = jax.random.split(key)
-    openings = jax.vmap(lambda k: recorded_opening(game, k, opening_stones))
-    start, actions = openings(jax.random.split(opening_key, num_pairs))
+    if openings is None:
+        draw = jax.vmap(lambda k: recorded_opening(game, k, opening_stones))
+        start, actions = draw(jax.random.split(opening_key, num_pairs))
+    else:
+        start, actions = jax.vmap(lambda moves: replayed_opening(game, moves))(openings)
     stones = start.move_count
 
     def double(x):
@@ -96,6 +107,12 @@ def recorded_opening(game: Gomoku, key: jax.Array, num_stones: int) -> tuple[Sta
     place = jnp.where(openings.move_count == counts, counts - 1, game.num_actions)
     actions = actions.at[place].set(openings.last_action, mode="drop")
     return jax.tree.map(lambda x: x[-1], openings), actions
+
+
+def replayed_opening(game: Gomoku, moves: jax.Array) -> tuple[State, jax.Array]:
+    """The position after moves, int32 [L], -1 after the last; and the moves as int32 [A]."""
+    state, _ = jax.lax.scan(lambda state, move: (game.step(state, move), None), game.init(), moves)
+    return state, jnp.full(game.num_actions, -1, jnp.int32).at[: moves.shape[0]].set(moves)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -197,12 +214,58 @@ _play_games_jit = functools.partial(
 )(play_games)
 
 
-def check_match(game: Gomoku, num_games: int, opening_stones: int) -> None:
-    """Raises ValueError: num_games below 1, or opening_stones not below the number of points."""
+def check_match(
+    game: Gomoku, num_games: int, opening_stones: int, openings: Sequence[Sequence[int]] | None = None
+) -> None:
+    """Checks what a match is asked to be.
+
+    Raises:
+        ValueError: num_games below 1; opening_stones not below the number of points; or openings that are
+            none, that come with opening_stones, or of which one is not played by the rules or ends the game.
+    """
     if num_games < 1:
         raise ValueError(f"num_games = {num_games}: at least 1")
     if not 0 <= opening_stones < game.num_actions:
         raise ValueError(f"opening_stones = {opening_stones}: from 0 to {game.num_actions - 1}")
+    if openings is None:
+        return
+    if opening_stones:
+        raise ValueError(f"opening_stones = {opening_stones}: not together with openings")
+    if not len(openings):
+        raise ValueError("openings: at least one")
+    for number, opening in enumerate(openings):
+        if len(set(opening)) < len(opening) or not all(0 <= move < game.num_actions for move in opening):
+            raise ValueError(
+                f"openings[{number}] = {list(opening)}: different actions from 0 to {game.num_actions - 1}"
+            )
+    ended = np.asarray(_replay_jit(game, _padded(openings))[0].terminated)
+    if ended.any():
+        number = int(np.argmax(ended))
+        raise ValueError(f"openings[{number}] = {list(openings[number])}: ends the game")
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _replay_jit(game: Gomoku, openings: jax.Array) -> tuple[State, jax.Array]:
+    return jax.vmap(lambda moves: replayed_opening(game, moves))(openings)
+
+
+def _padded(openings: Sequence[Sequence[int]]) -> jax.Array:
+    """int32 [G, L], -1 after the last move of each."""
+    rows = np.full((len(openings), max(map(len, openings))), -1, np.int32)
+    for row, opening in zip(rows, openings, strict=True):
+        row[: len(opening)] = opening
+    return jnp.asarray(rows)
+
+
+def warn_of_repeats(result: MatchResult, openings: Sequence[Sequence[int]]) -> None:
+    """Warns (UserWarning) where openings were used more than once and games came out the same."""
+    if result.num_games > 2 * len(openings) and result.distinct_games < result.num_games:
+        warnings.warn(
+            f"{result.num_games} games on {len(openings)} openings: only {result.distinct_games} of them are "
+            f"different, and a game played again tells nothing. Take at most {2 * len(openings)} games, more "
+            "openings, or players that draw lots",
+            stacklevel=3,
+        )
 
 
 def play_match(
@@ -212,6 +275,7 @@ def play_match(
     num_games: int = 100,
     seed: int = 0,
     opening_stones: int = 0,
+    openings: Sequence[Sequence[int]] | None = None,
 ) -> MatchResult:
     """A match of two players in one jitted batch, colours swapped on each opening.
 
@@ -223,10 +287,18 @@ def play_match(
         seed: of openings and players.
         opening_stones: random stones on the board before each pair of games; 0 starts from the empty board.
             Two players without randomness need some, or all games are the same two.
+        openings: the actions before each pair of games, instead of random stones: pair i has opening i, and
+            after the last one they begin again. That is worth it for players that draw lots (random,
+            tactical, pure MCTS); where it only repeated games, a UserWarning says how many are different.
 
     Raises:
-        ValueError: num_games below 1, or opening_stones not below the number of points.
+        ValueError: see `check_match`.
     """
-    check_match(game, num_games, opening_stones)
-    games = _play_games_jit(a, b, game, jax.random.key(seed), -(-num_games // 2), opening_stones)
-    return match_result(jax.device_get(games), num_games)
+    check_match(game, num_games, opening_stones, openings)
+    num_pairs = -(-num_games // 2)
+    moves = None if openings is None else _padded([openings[i % len(openings)] for i in range(num_pairs)])
+    games = _play_games_jit(a, b, game, jax.random.key(seed), num_pairs, opening_stones, moves)
+    result = match_result(jax.device_get(games), num_games)
+    if openings is not None:
+        warn_of_repeats(result, openings)
+    return result

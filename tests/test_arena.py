@@ -15,6 +15,8 @@ from gomoku_jax.arena import MatchResult, play_games, play_match, wilson_interva
 from gomoku_jax.config import NetworkConfig, SearchConfig
 from gomoku_jax.encode import states_from_positions
 from gomoku_jax.game import State
+from gomoku_jax.play.match import play_host_match
+from gomoku_jax.play.opponents import FunctionPlayer
 
 SMALL = gj.Gomoku(4, 5, 4)
 EXACT = gj.Gomoku(5, 5, 3, "exact")
@@ -419,3 +421,55 @@ def test_wilson_interval_holds_the_mean_as_often_as_it_says():
     assert wilson_interval(0.5, 0) == (0.0, 1.0)
     wide, narrow = wilson_interval(0.6, 50, z=2.58), wilson_interval(0.6, 50)
     assert wide[0] < narrow[0] < 0.6 < narrow[1] < wide[1]
+
+
+# Openings that are given.
+
+GIVEN = [[0, 6], [7], [12, 3, 9], []]
+
+
+def test_pairs_are_played_from_the_given_openings():
+    result = play_match(RANDOM, FIRST, SMALL, num_games=8, openings=GIVEN)
+    recount(result, SMALL)
+    check_pairs(result)
+    assert result.opening_stones == [2, 2, 1, 1, 3, 3, 0, 0]
+    assert [moves[:stones] for moves, stones in zip(result.games, result.opening_stones, strict=True)] == [
+        opening for opening in GIVEN for _ in range(2)
+    ]
+    # Row 0 of a pair: `a` moves first after the opening, whichever colour that is.
+    assert result.a_is_black == [True, False, False, True, False, True, True, False]
+    odd = play_match(RANDOM, FIRST, SMALL, num_games=7, openings=np.array([[0, 6], [7, 1]]).tolist())
+    assert odd.num_games == 7 and [moves[:2] for moves in odd.games[::2]] == [[0, 6], [7, 1]] * 2
+
+
+def test_openings_that_are_used_again_warn_where_the_games_are_the_same():
+    with pytest.warns(UserWarning, match=r"8 games on 2 openings: only [234] of them are different"):
+        result = play_match(FIRST, last_legal, SMALL, num_games=8, openings=[[0, 6], [7, 1]])
+    assert result.distinct_games <= 4 and result.num_games == 8
+    # Players that draw lots may go on from the same openings; no warning, which would be an error here.
+    assert play_match(RANDOM, RANDOM, SMALL, num_games=12, openings=[[0, 6]]).distinct_games == 12
+
+
+def test_the_host_plays_the_same_openings():
+    players = [FunctionPlayer(first_legal(SMALL), name) for name in "ab"]
+    host = play_host_match(players[0], players[1], SMALL, num_games=6, openings=GIVEN[:3])
+    arena = play_match(FIRST, FIRST, SMALL, num_games=6, openings=GIVEN[:3])
+    assert host.games == arena.games and host.a_is_black == arena.a_is_black
+    assert host.winners == arena.winners and host.opening_stones == arena.opening_stones
+
+
+@pytest.mark.parametrize(
+    "openings, message",
+    [
+        ([], "at least one"),
+        ([[0], [3, 20]], "openings[1] = [3, 20]: different actions from 0 to 19"),
+        ([[-1]], "openings[0] = [-1]"),
+        ([[4, 4]], "openings[0] = [4, 4]"),
+        ([[9], [0, 5, 1, 6, 2, 7, 3]], "openings[1] = [0, 5, 1, 6, 2, 7, 3]: ends the game"),
+    ],
+)
+def test_openings_that_cannot_be_played_are_refused(openings, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        play_match(RANDOM, RANDOM, SMALL, openings=openings)
+    with pytest.raises(ValueError, match="not together with openings"):
+        play_match(RANDOM, RANDOM, SMALL, opening_stones=2, openings=[[0, 1]])

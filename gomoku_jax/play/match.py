@@ -1,12 +1,12 @@
 """Matches on the host, one game after another: for players outside, such as other engines."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import jax
 import numpy as np
 
-from gomoku_jax.arena import MatchResult, check_match, recorded_opening
+from gomoku_jax.arena import MatchResult, check_match, recorded_opening, warn_of_repeats
 from gomoku_jax.game import Gomoku, IllegalMoveError
 from gomoku_jax.play.opponents import ForfeitError, HostPlayer
 from gomoku_jax.play.record import GameRecord
@@ -51,6 +51,7 @@ def play_host_match(
     seed: int = 0,
     opening_stones: int = 0,
     on_game: Callable[[int, GameRecord, Forfeit | None], None] | None = None,
+    openings: Sequence[Sequence[int]] | None = None,
 ) -> HostMatchResult:
     """A match of two players on the host, colours swapped on each opening.
 
@@ -63,15 +64,20 @@ def play_host_match(
         opening_stones: random stones on the board before each pair of games. Two players without randomness
             need some, or all games are the same two.
         on_game: is called after each game with its number, its record and how it was forfeited, if it was.
+        openings: as for `arena.play_match`.
 
     Raises:
-        ValueError: num_games below 1, or opening_stones not below the number of points.
+        ValueError: see `arena.check_match`.
     """
-    check_match(game, num_games, opening_stones)
-    openings = _openings(game, seed, -(-num_games // 2), opening_stones)
+    check_match(game, num_games, opening_stones, openings)
+    num_pairs = -(-num_games // 2)
+    if openings is None:
+        starts = _openings(game, seed, num_pairs, opening_stones)
+    else:
+        starts = [list(openings[i % len(openings)]) for i in range(num_pairs)]
     records, winners, a_is_black, forfeits = [], [], [], []
     for number in range(num_games):
-        record = GameRecord(game, openings[number // 2])
+        record = GameRecord(game, starts[number // 2])
         # In the first game of a pair `a` makes the first move of its own.
         a_color = record.to_play if number % 2 == 0 else -record.to_play
         winner, forfeit = _play(record, {a_color: a, -a_color: b}, number, a_color)
@@ -82,7 +88,11 @@ def play_host_match(
             forfeits.append(forfeit)
         if on_game is not None:
             on_game(number, record, forfeit)
-    return _count(records, winners, a_is_black, [len(openings[i // 2]) for i in range(num_games)], forfeits)
+    stones = [len(starts[i // 2]) for i in range(num_games)]
+    result = _count(records, winners, a_is_black, stones, forfeits)
+    if openings is not None:
+        warn_of_repeats(result, openings)
+    return result
 
 
 def _play(

@@ -1,0 +1,234 @@
+"""What the scripts that play matches share: players by name, boards, opening files, joined results."""
+
+import dataclasses
+import hashlib
+import pathlib
+import re
+import shlex
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from gomoku_jax.agent import AGENT_FOLDER, PLAYER_SPECS, AgentError, PlayerSpec, parse_player
+from gomoku_jax.arena import MatchResult
+from gomoku_jax.config import Rule
+from gomoku_jax.game import Gomoku
+from gomoku_jax.play.files.gamefile import GameFileError
+from gomoku_jax.play.files.openings import OpeningFile, read_openings
+from gomoku_jax.play.match import HostMatchResult
+from gomoku_jax.play.opponents import ENGINE_PREFIX
+from gomoku_jax.rating import SprtState, pair_outcomes, run_sprt
+from gomoku_jax.rating.sprt import SprtResult
+
+MIN_DISTINCT = 0.5  # of the games: with fewer different ones, a match says little and claims much
+
+
+def parse_players(texts: Sequence[str], simulations: int | None) -> list[PlayerSpec | None]:
+    """The players that play in batches; None for engines.
+
+    Raises:
+        AgentError: no such player.
+    """
+    specs = []
+    for text in texts:
+        if text.startswith(ENGINE_PREFIX):
+            specs.append(None)
+            continue
+        try:
+            specs.append(parse_player(text, simulations))
+        except AgentError as error:
+            hint = ", or gomocup:PATH" if PLAYER_SPECS in str(error) else ""
+            raise AgentError(f"{error}{hint}") from None
+    return specs
+
+
+def choose_game(board: str | None, rule: Rule | None, specs: Sequence[PlayerSpec | None]) -> Gomoku:
+    """The board that was asked for, or the first agent's; against an engine it has five in a row.
+
+    Args:
+        board: ROWSxCOLUMNSxK, or None.
+        rule: None is the first agent's, or freestyle.
+        specs: the players; None for engines.
+
+    Raises:
+        ValueError: no such board.
+    """
+    agents = [spec.agent for spec in specs if spec is not None and spec.agent is not None]
+    base = agents[0].game if agents else Gomoku(6, 6, 4)
+    if None in specs and (not agents or base.k != 5):
+        base = Gomoku(15, 15, 5, base.rule)
+    rule = rule or base.rule
+    if board is None:
+        return dataclasses.replace(base, rule=rule)
+    match = re.fullmatch(r"(\d+)x(\d+)x(\d+)", board)
+    if match is None:
+        raise ValueError(f"--board {board!r}: write ROWSxCOLUMNSxK, such as 15x15x5")
+    return Gomoku(int(match[1]), int(match[2]), int(match[3]), rule)
+
+
+def load_openings(path: pathlib.Path, game: Gomoku) -> OpeningFile:
+    """The openings of a file; those that are in it twice are told on stderr.
+
+    Raises:
+        ValueError: an opening that does not fit; names file, line and reason. Or no openings.
+        OSError: no such file.
+    """
+    try:
+        file = read_openings(path.read_bytes(), game)
+    except GameFileError as error:
+        raise ValueError(f"{path}, {error} ({game})") from None
+    if not file.openings:
+        raise ValueError(f"{path}: no openings in it; one a line, as offsets dx,dy, dx,dy from the centre")
+    for warning in file.warnings:
+        print(f"warning: {path}, {warning}", file=sys.stderr)
+    return file
+
+
+def check_outputs(*paths: pathlib.Path | None) -> None:
+    """Raises ValueError where a file could not be written later, after hours of games."""
+    for path in paths:
+        if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
+            raise ValueError(f"{path}: not a file in a folder that exists")
+
+
+def openings_facts(path: pathlib.Path, openings: Sequence[Sequence[int]]) -> dict[str, Any]:
+    """What a row says of its openings: the file's name, and a digest of what is in it."""
+    digest = hashlib.sha256(repr([[int(move) for move in opening] for opening in openings]).encode())
+    return {"file": path.name, "openings": len(openings), "digest": digest.hexdigest()[:12]}
+
+
+def play_quietly(play: Callable[[], MatchResult]) -> MatchResult:
+    """Plays a match; its warnings are lines on stderr."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        result = play()
+    for warning in caught:
+        print(f"warning: {warning.message}", file=sys.stderr)
+    return result
+
+
+def few_distinct_games(result: MatchResult) -> bool:
+    """Whether so many games were the same that a score or a rating from them means little."""
+    return result.distinct_games < MIN_DISTINCT * result.num_games
+
+
+def join_results(results: Sequence[MatchResult]) -> MatchResult:
+    """Several matches of the same players as one."""
+    games = [moves for result in results for moves in result.games]
+    total: dict[str, Any] = {
+        name: sum(getattr(result, name) for result in results) for name in ("wins", "draws", "losses")
+    }
+    for name in ("as_black", "as_white"):
+        total[name] = tuple(sum(parts) for parts in zip(*(getattr(r, name) for r in results), strict=True))
+    for name in ("opening_stones", "a_is_black", "winners"):
+        total[name] = [value for result in results for value in getattr(result, name)]
+    total |= {"games": games, "distinct_games": len({tuple(moves) for moves in games})}
+    if not any(isinstance(result, HostMatchResult) for result in results):
+        return MatchResult(**total)
+    forfeits, before = [], 0
+    for result in results:
+        for forfeit in result.forfeits if isinstance(result, HostMatchResult) else ():
+            forfeits.append(dataclasses.replace(forfeit, game=forfeit.game + before))
+        before += result.num_games
+    return HostMatchResult(**total, forfeits=tuple(forfeits))
+
+
+def play_sprt(
+    play: Callable[[int, int], MatchResult],
+    elo0: float,
+    elo1: float,
+    alpha: float,
+    beta: float,
+    max_games: int,
+    batch_games: int,
+) -> tuple[SprtResult, MatchResult]:
+    """A match that stops when it is clear whether `a` is stronger, or when its games repeat themselves.
+
+    Args:
+        play: `(number of the batch, games) -> result`.
+        elo0: see `gomoku_jax.rating.sprt`; so are the next three.
+        elo1: see there.
+        alpha: see there.
+        beta: see there.
+        max_games: at most; an odd game is left out.
+        batch_games: played at once.
+    """
+    results: list[MatchResult] = []
+
+    def batch(number: int, pairs: int) -> list[str]:
+        result = play(number, 2 * pairs)
+        results.append(result)
+        return pair_outcomes(result.winners, result.a_is_black)
+
+    def report(pairs: int, state: SprtState) -> bool:
+        joined = join_results(results)
+        print(
+            f"{2 * pairs} games, {joined.wins}-{joined.draws}-{joined.losses}: "
+            f"log-likelihood ratio {state.llr:.2f} in ({state.lower:.2f}, {state.upper:.2f})",
+            flush=True,
+        )
+        return few_distinct_games(joined)
+
+    test = run_sprt(batch, elo0, elo1, alpha, beta, max_games // 2, batch_games // 2, report)
+    return test, join_results(results)
+
+
+# Names and identities of players in rows that others read.
+
+
+def short_name(text: str, spec: PlayerSpec | None, seconds: float) -> str:
+    """A player's name without the folders of this machine: a run's folder, `run/iteration_000050`, a file.
+
+    Args:
+        text: as on the command line.
+        spec: what it was parsed to; None for engines.
+        seconds: a move, of engines, whose name has it.
+    """
+    if spec is None:
+        command = text.removeprefix(ENGINE_PREFIX)
+        words = [command] if pathlib.Path(command).is_file() else shlex.split(command)
+        return f"{ENGINE_PREFIX}{' '.join(pathlib.PurePath(word).name for word in words)}@{seconds:g}s"
+    if spec.agent is None:
+        return spec.name
+    path, _, simulations = spec.name.rpartition("@")
+    folder = pathlib.Path(path)
+    if folder.exists():
+        folder = folder.absolute()  # for "."
+        folder = folder.parent if folder.name == "agent.json" else folder
+        inside = folder.parent.name == AGENT_FOLDER and folder.parent.parent.name
+        path = f"{inside}/{folder.name}" if inside else folder.name
+    return f"{path}@{simulations}"
+
+
+def agent_facts(spec: PlayerSpec | None) -> dict[str, Any]:
+    """What a row says of an agent: simulations, training time, and a digest of its parameters."""
+    if spec is None or spec.agent is None:
+        return {}
+    digest = hashlib.sha256()
+    for leaf in jax.tree.leaves(spec.agent.params):
+        digest.update(np.ascontiguousarray(leaf).tobytes())
+    info = spec.agent.info
+    facts = {name: info[name] for name in ("iteration", "seconds", "commit", "seed") if name in info}
+    simulations = int(spec.name.rpartition("@")[2])
+    return {"simulations": simulations, "digest": digest.hexdigest()[:12], **facts}
+
+
+def command_line(script: str, argv: Sequence[str]) -> str:
+    """The command that repeats a row, without the folders of this machine: absolute paths lose theirs."""
+
+    def shorten(word: str) -> str:
+        path = word.removeprefix(ENGINE_PREFIX)
+        parts = [pathlib.PurePath(p).name if p.startswith(("/", "~")) else p for p in path.split(" ")]
+        return word[: len(word) - len(path)] + " ".join(parts)
+
+    return shlex.join([script, *(shorten(word) for word in argv)])
+
+
+def sprt_facts(test: SprtResult) -> dict[str, Any]:
+    """What a row says of a sequential test."""
+    facts = {name: getattr(test, name) for name in ("elo0", "elo1", "alpha", "beta")}
+    return facts | {"llr": test.state.llr, "decision": test.state.decision, "pairs": test.num_pairs}

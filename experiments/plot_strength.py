@@ -1,0 +1,199 @@
+"""Draws ratings over training time and over simulations a move, from a file of experiments/rate.py. Try:
+
+python experiments/plot_strength.py ratings.jsonl --output strength.png
+python experiments/plot_strength.py ratings.jsonl --board 6x6x4
+
+Snapshots of a run (its agents/iteration_... folders) with the same simulations are one curve on the left,
+where players that do not train are levels; an agent at several numbers of simulations, and pure MCTS, are one
+curve each on the right.
+"""
+
+import dataclasses
+import json
+import pathlib
+import sys
+from typing import Any
+
+import matches
+import matplotlib
+
+matplotlib.use("Agg")  # no display is needed
+import matplotlib.pyplot as plt
+import rate
+import tyro
+from matplotlib.axes import Axes
+
+from gomoku_jax.agent import AgentError
+from gomoku_jax.rating import PlayerRating, Ratings, fit_elo
+
+RAW = 0.5  # where the axis of simulations has the network without search
+
+
+@dataclasses.dataclass(frozen=True)
+class Arguments:
+    """The command line."""
+
+    results: tyro.conf.Positional[pathlib.Path]
+    """The results file of experiments/rate.py."""
+    output: pathlib.Path = pathlib.Path("strength.png")
+    """The PNG to write."""
+    board: str | None = None
+    """ROWSxCOLUMNSxK, where the file has several boards."""
+    anchor: str = "random"
+    """Who has 0."""
+    replicates: int = 1000
+    """Of the bootstrap."""
+    seed: int = 0
+    """Of the bootstrap."""
+
+
+def board_of(row: dict[str, Any]) -> str:
+    """ROWSxCOLUMNSxK."""
+    return "{height}x{width}x{k}".format(**row["game"])
+
+
+def choose_rows(rows: list[dict[str, Any]], board: str | None) -> list[dict[str, Any]]:
+    """The matches of one board, rule and kind of opening.
+
+    Raises:
+        ValueError: none, or several kinds of match.
+    """
+    rows = [row for row in rows if isinstance(row.get("pairs"), list) and "players" in row]
+    rows = [row for row in rows if board is None or board_of(row) == board]
+    if not rows:
+        raise ValueError("no matches of experiments/rate.py" + (f" on {board}" if board else ""))
+    kinds = {json.dumps([row["game"], row["opening_stones"], row["openings"]]): row for row in rows}
+    if len(kinds) > 1:
+        shown = [
+            f"{board_of(row)} ({row['game']['rule']}), {row['opening_stones']} opening stones"
+            + (f", {row['openings']['file']}" if row["openings"] else "")
+            for row in kinds.values()
+        ]
+        raise ValueError(
+            f"several kinds of match: {'; '.join(shown)}. Choose with --board, or split the file"
+        )
+    return rows
+
+
+def curves(
+    ratings: Ratings, facts: dict[str, dict[str, Any]]
+) -> tuple[dict[str, list[tuple[float, PlayerRating]]], dict[str, list[tuple[float, PlayerRating]]]]:
+    """(minutes of training, rating) by run and simulations; (simulations, rating) by agent."""
+    by_time: dict[str, list[tuple[float, PlayerRating]]] = {}
+    by_simulations: dict[str, list[tuple[float, PlayerRating]]] = {}
+    for player in ratings.players:
+        name, _, _ = player.name.rpartition("@")
+        known = facts.get(player.name, {})
+        if player.name.startswith("mcts:"):
+            by_simulations.setdefault("pure MCTS", []).append((int(player.name[5:]), player))
+        elif "simulations" in known:
+            by_simulations.setdefault(name, []).append((max(known["simulations"], RAW), player))
+            run, slash, _ = name.partition("/")
+            if slash and known.get("seconds"):
+                key = f"{run}, {known['simulations']} simulations"
+                by_time.setdefault(key, []).append((known["seconds"] / 60, player))
+
+    def several(groups: dict[str, list[tuple[float, PlayerRating]]]) -> dict:
+        return {key: sorted(points, key=lambda p: p[0]) for key, points in groups.items() if len(points) > 1}
+
+    return several(by_time), several(by_simulations)
+
+
+def draw_curves(axis: Axes, groups: dict[str, list[tuple[float, PlayerRating]]], top: float) -> None:
+    """Ratings with their intervals; an open end goes up to `top`."""
+    for color, (label, points) in enumerate(groups.items()):
+        x, y = [place for place, _ in points], [player.elo for _, player in points]
+        down = [min(player.elo - player.low, 2 * top) for _, player in points]
+        up = [min(player.high, max(top, player.elo)) - player.elo for _, player in points]
+        axis.errorbar(
+            x, y, yerr=[down, up], color=f"C{color}", marker="o", markersize=4, capsize=2, label=label
+        )
+
+
+def draw(ratings: Ratings, facts: dict[str, dict[str, Any]], title: str, output: pathlib.Path) -> None:
+    """Writes the picture.
+
+    Raises:
+        ValueError: nothing that makes a curve.
+    """
+    by_time, by_simulations = curves(ratings, facts)
+    panels = [
+        (by_time, "minutes of training, compilation included"),
+        (by_simulations, "simulations a move"),
+    ]
+    panels = [(groups, label) for groups, label in panels if groups]
+    if not panels:
+        raise ValueError(
+            "no curve to draw: rate at least two snapshots of a run (runs/x/agents/iteration_*), or one "
+            "agent at two numbers of simulations"
+        )
+    ends = [e for p in ratings.players for e in (p.elo, p.low, p.high) if abs(e) < float("inf")]
+    top, bottom = max(ends) + 100, min(ends) - 100
+    figure, axes = plt.subplots(
+        1, len(panels), figsize=(6.5 * len(panels), 5), constrained_layout=True, squeeze=False
+    )
+    for axis, (groups, label) in zip(axes.flat, panels, strict=True):
+        draw_curves(axis, groups, top)
+        axis.set_xscale("log")
+        axis.set_xlabel(label)
+        axis.set_ylabel(f"Elo, {ratings.anchor} = 0")
+        axis.set_ylim(bottom, top)
+        axis.grid(alpha=0.3)
+        if groups is by_time:
+            axis.xaxis.set_major_formatter("{x:g}")
+            axis.xaxis.set_minor_formatter("{x:g}")
+            for player in ratings.players:
+                if "simulations" not in facts.get(player.name, {}):
+                    axis.axhline(player.elo, color="0.6", linewidth=0.8, linestyle=":")
+                    place = (1.0, player.elo)
+                    axis.annotate(
+                        player.name,
+                        place,
+                        xycoords=("axes fraction", "data"),
+                        fontsize=7,
+                        ha="right",
+                        va="bottom",
+                    )
+        else:
+            places = sorted({place for points in groups.values() for place, _ in points})
+            axis.set_xticks(places, [f"{place:g}" if place > RAW else "0" for place in places], fontsize=7)
+            axis.minorticks_off()
+        axis.legend(fontsize=7, loc="lower right")
+        # The same axis as odds: Elo is their logarithm.
+        odds = axis.twinx()
+        odds.set_yscale("log")
+        odds.set_ylim(10 ** (bottom / 400), 10 ** (top / 400))
+        odds.set_ylabel(f"odds of a win over {ratings.anchor} (wins to a loss)")
+    figure.suptitle(title, fontsize=10)
+    figure.savefig(output, dpi=110)
+    plt.close(figure)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Returns the exit status."""
+    arguments = tyro.cli(Arguments, args=argv, description=__doc__)
+    try:
+        matches.check_outputs(arguments.output)
+        if not arguments.results.is_file():
+            raise ValueError(f"{arguments.results}: no such file; experiments/rate.py writes it")
+        rows = choose_rows(rate.read_rows(arguments.results), arguments.board)
+
+        def warn(text: str) -> None:
+            print(f"warning: {text}", file=sys.stderr)
+
+        pairings = rate.rateable(rate.pairings_of(rows), warn)
+        ratings = fit_elo(pairings, arguments.anchor, replicates=arguments.replicates, seed=arguments.seed)
+        for warning in ratings.warnings:
+            warn(f"{warning}; bars of open intervals reach the upper edge")
+        facts = {name: known for row in rows for name, known in row["players"].items()}
+        title = f"{board_of(rows[0])}, {rows[0]['game']['rule']}; 95 % intervals"
+        draw(ratings, facts, title, arguments.output)
+    except (AgentError, ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    print(arguments.output)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
