@@ -100,6 +100,11 @@ def train_command(arguments: Run, name: str, seed: int, workdir: pathlib.Path) -
     ]
 
 
+def train_in_process(command: list[str]) -> int:
+    """Trains in a process of its own, whose CPU time is the run's; its exit status."""
+    return subprocess.run([sys.executable, *command], check=False).returncode
+
+
 def is_done(arguments: Run, name: str, seed: int) -> bool:
     """Is this run in the results?"""
     wanted = {"row": name, "seed": seed, "preset": arguments.preset} | _budget(arguments)
@@ -163,7 +168,7 @@ def run(arguments: Run) -> None:
                 arguments.workdir / f"{arguments.preset}-{arguments.minutes:g}{arguments.clock}-{name}-{seed}"
             )
             command = train_command(arguments, name, seed, workdir)
-            status = subprocess.run([sys.executable, *command], check=False).returncode
+            status = train_in_process(command)
             config = read_config(workdir) if (workdir / "config.json").exists() else None
             if status != 0 or config is None:
                 raise RuntimeError(f"{name}, seed {seed}: training ended with status {status}")

@@ -93,7 +93,7 @@ def main(argv: list[str] | None = None) -> int:
         game = Gomoku(*(int(part) for part in parts), rule=arguments.rule)
         solver = Solver(game, arguments.table_bits)
         low, high = arguments.stones
-        if not 0 <= low <= high < game.num_actions:
+        if arguments.positions > 0 and not 0 <= low <= high < game.num_actions:
             allowed = f"two numbers in order, from 0 to {game.num_actions - 1}"
             raise ValueError(f"--stones {low} {high}: {allowed}")
         if arguments.positions < 0:

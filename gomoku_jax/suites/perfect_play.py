@@ -227,7 +227,7 @@ def measure_perfect_play(
         errors = np.abs(values - exact)
         decided = exact != 0
         wrong = decided & (values * exact <= 0)
-        spread = 1.96 * errors.std(ddof=1) / math.sqrt(len(errors)) if len(errors) > 1 else math.inf
+        spread = 1.96 * float(errors.std(ddof=1)) / math.sqrt(len(errors)) if len(errors) > 1 else math.inf
         mean = float(errors.mean())
         results.append(
             PerfectPlay(

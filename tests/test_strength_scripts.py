@@ -1,0 +1,118 @@
+"""The scripts that measure strength against perfect play, and the research table."""
+
+import json
+
+import numpy as np
+import pytest
+from scipy import stats
+from test_scripts import run, script, status_and_error
+
+import gomoku_jax as gj
+from gomoku_jax.suites import load_solved
+
+__all__ = ["run"]  # the fixture
+
+
+def test_solve_tells_values_and_repeats_a_shipped_set(capsys, tmp_path):
+    code, text = status_and_error(capsys, "solve", ["4x4x3"])
+    assert code == 0 and "the first player wins" in text
+    argv = ["4x4x3", "--positions", "25", "--stones", "2", "9", "--output", str(tmp_path)]
+    code, text = status_and_error(capsys, "solve", argv)
+    assert code == 0 and "25 positions" in text
+    # The same seed meets the same positions, and has the same values for them.
+    shipped = load_solved(gj.Gomoku(4, 4, 3))
+    with np.load(tmp_path / "4x4x3.npz") as made:
+        for name in ("board", "to_play", "last_action", "values"):
+            np.testing.assert_array_equal(made[name], getattr(shipped, name)[:25])
+
+
+@pytest.mark.parametrize(
+    ("name", "argv", "words"),
+    [
+        ("solve", ["6x6"], ["6x6", "ROWSxCOLUMNSxK"]),
+        ("solve", ["7x7x5"], ["49 points", "at most 36"]),
+        ("solve", ["3x3x3", "--positions", "5", "--stones", "7", "12"], ["7 12", "from 0 to 8"]),
+        ("evaluate", ["9x9x5", "--solved"], ["9x9", "3x3x3, 4x4x3"]),
+        ("evaluate", ["random", "tactical", "--solved"], ["tactical", "one player"]),
+        ("evaluate", ["random"], ["two players"]),
+        ("evaluate", ["gomocup:x", "--solved"], ["gomocup:x", "engines"]),
+        ("evaluate", ["random", "--solved", "--board", "3x3x3", "--positions", "900"], ["900", "431"]),
+        ("research", ["run", "--rows", "nothing"], ["nothing", "default", "puct"]),
+        ("research", ["run", "--preset", "9x9x5"], ["9x9", "solved"]),
+        ("research", ["report", "--results", "nowhere.jsonl"], ["nowhere.jsonl", "no rows"]),
+    ],
+)
+def test_refusals(name, argv, words, capsys):
+    code, text = status_and_error(capsys, name, argv)
+    assert code == 2 and "Traceback" not in text
+    assert all(word in text for word in words), text
+
+
+def test_evaluate_against_perfect_play(run, capsys, tmp_path):
+    rows = tmp_path / "rows.jsonl"
+    argv = [str(run), "--solved", "--solved-simulations", "0", "4", "--positions", "60", "--json", str(rows)]
+    code, text = status_and_error(capsys, "evaluate", argv)
+    assert code == 0 and "value-keeping moves" in text
+    row = json.loads(rows.read_text())
+    assert [score["simulations"] for score in row["solved"]] == [0, 4]
+    assert all(score["kept"]["total"] == 60 for score in row["solved"])
+    assert str(run.parent) not in rows.read_text()
+    code, text = status_and_error(capsys, "evaluate", ["tactical", "--solved", "--board", "3x3x3"])
+    assert code == 0 and "tactical on 431 solved positions" in text
+
+
+def test_a_research_run_is_trained_scored_and_not_repeated(capsys, tmp_path, monkeypatch):
+    research = script("research")
+    results = tmp_path / "rows.jsonl"
+    arguments = research.Run(
+        rows=("default", "puct"),
+        seeds=(3,),
+        preset="tictactoe",
+        minutes=0.02,
+        simulations=(0, 8),
+        snapshots=1,
+        workdir=tmp_path / "runs",
+        results=results,
+    )
+    commands = []
+
+    def train(command):  # in this process, and much smaller
+        commands.append(command)
+        small = ["--selfplay.num-games", "8", "--search.num-simulations", "4", "--learn.batch-size", "8"]
+        small += ["--replay.min-size", "16", "--learn.updates-per-iteration", "2"]
+        code, _ = status_and_error(capsys, "train", [*command[1:], *small])
+        return code
+
+    monkeypatch.setattr(research, "train_in_process", train)
+    research.run(arguments)
+    research.run(arguments)
+    assert len(commands) == 2 and "puct" in commands[1] and "puct" not in commands[0]
+    default, puct = research.read_rows(results)
+    assert default["config"]["search"]["algorithm"] == "gumbel"
+    assert puct["config"]["search"]["algorithm"] == "puct" and puct["seed"] == 3
+    assert [score["simulations"] for score in puct["scores"]] == [0, 8]
+    assert puct["curve"][-1]["iteration"] == puct["info"]["iteration"]
+    assert puct["info"]["cpu_seconds"] >= 1.2
+    picture = tmp_path / "curves.png"
+    argv = ["report", "--results", str(results), "--plot", str(picture)]
+    code, text = status_and_error(capsys, "research", argv)
+    assert code == 0 and "PUCT for Gumbel" in text
+    assert picture.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+
+
+def test_the_table_has_students_interval_and_differences_paired_by_seed():
+    research = script("research")
+
+    def row(name: str, seed: int, kept: float):
+        scores = [{"simulations": 100, "kept": kept, "value_error": 0.5}]
+        return {"row": name, "seed": seed, "scores": scores, "info": {"iteration": 10, "games": 2000}}
+
+    kept = {"default": (0.90, 0.92, 0.97), "puct": (0.80, 0.83, 0.86)}
+    rows = [row(name, seed, value) for name, values in kept.items() for seed, value in enumerate(values)]
+    text = research.table(rows)
+    line = next(line for line in text.splitlines() if "PUCT" in line)
+    half = stats.sem(kept["puct"]) * stats.t.ppf(0.975, 2)
+    assert f"0.830 ± {half:.3f}" in line
+    differences = np.subtract(kept["puct"], kept["default"])
+    low, high = stats.t.interval(0.95, 2, differences.mean(), stats.sem(differences))
+    assert f"-0.100 [{low:+.3f}, {high:+.3f}]" in line
