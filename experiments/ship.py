@@ -2,6 +2,7 @@
 
 python experiments/ship.py runs/mine 6x6x4
 python experiments/ship.py runs/mine 9x9x5 --simulations 400 --playouts 1000 5000
+python experiments/ship.py runs/mine 15x15x5 --simulations 200 --opponents tactical mcts:10000
 """
 
 import dataclasses
@@ -10,14 +11,17 @@ import pathlib
 import sys
 
 import jax
+import matches
 import tyro
 
 from gomoku_jax.agent import SHIPPED_FOLDER, Agent, AgentError, load_agent, save_agent
 from gomoku_jax.arena import MatchResult, play_match
+from gomoku_jax.checkpoint import CheckpointError, read_config
 from gomoku_jax.compilation import use_compilation_cache
 from gomoku_jax.config import GameConfig, from_dict, to_dict
 from gomoku_jax.metrics import provenance
 from gomoku_jax.players import mcts_player, random_player
+from gomoku_jax.suites import load_solved, measure_perfect_play
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,6 +36,8 @@ class Arguments:
     """Of the agent, a move, in the matches."""
     playouts: tuple[int, ...] = (1000,)
     """Of pure MCTS, a move; one pair of matches each."""
+    opponents: tuple[str, ...] = ()
+    """Further ones, as evaluate.py names them, such as tactical or best_policy_8_8_5.model@400."""
     games: int = 100
     """A match."""
     seed: int = 1
@@ -55,9 +61,14 @@ def play_matches(arguments: Arguments, agent: Agent) -> list[tuple[str, int, Mat
     player = agent.player(arguments.simulations)
     opponents = [("random", random_player(agent.game))]
     opponents += [(f"mcts:{count}", mcts_player(agent.game, count)) for count in arguments.playouts]
+    for text, spec in zip(arguments.opponents, matches.parse_players(arguments.opponents, None), strict=True):
+        if spec is None:
+            raise ValueError(f"--opponents {text}: engines are for evaluate.py")
+        opponents.append((matches.short_name(text, spec, 0.0), spec.make(agent.game)))
     results = []
     for name, opponent in opponents:
-        for stones in (0,) if name == "random" else (0, 2):
+        with_chance = name == "random" or name.startswith("mcts:") or name == "tactical"
+        for stones in (0,) if name == "random" else (0, 2) if with_chance else (2,):
             result = play_match(player, opponent, agent.game, arguments.games, arguments.seed, stones)
             print(f"against {name}, {stones} opening stones: {result}")
             results.append((name, stones, result))
@@ -88,12 +99,13 @@ def model_card(arguments: Arguments, agent: Agent, results: list[tuple[str, int,
         (
             "iteration",
             f"{info['iteration']} of {info['iterations']}"
-            if "iterations" in info
+            if info.get("iterations", 0) > 0
             else str(info.get("iteration")),
         ),
         ("self-play games", f"{info['games']:,}" if "games" in info else "unknown"),
         ("training time", training_time(info["seconds"]) if "seconds" in info else "unknown"),
         ("hardware", f"{info.get('processor')}, {info.get('cores')} cores"),
+        *([("began from", f"the agent `{info['init_from']}`")] if "init_from" in info else []),
         ("seed", str(info.get("seed"))),
         ("commit", f"`{info.get('commit')}`"),
         *command,
@@ -117,8 +129,31 @@ def model_card(arguments: Arguments, agent: Agent, results: list[tuple[str, int,
         score = f"{result.score:.3f} [{low:.3f}, {high:.3f}]"
         cells = (name, stones, total, score, black, white, result.distinct_games)
         lines.append("| " + " | ".join(map(str, cells)) + " |")
+    lines += perfect_play(agent)
     lines += ["", "The rows with command and versions are in `experiments/results/shipped.jsonl`.", ""]
     return "\n".join(lines)
+
+
+def perfect_play(agent: Agent) -> list[str]:
+    """A section of the card, on boards that have solved positions."""
+    try:
+        solved = load_solved(agent.game)
+    except ValueError:
+        return []
+    lines = [
+        "",
+        "## Perfect play",
+        "",
+        f"On {len(solved)} solved positions; the brackets are 95 % intervals.",
+        "",
+        "| simulations a move | moves that keep the value | distance of the value from the exact one |",
+        "|---|---|---|",
+    ]
+    for result in measure_perfect_play(solved, agent.network, agent.params, agent.search, (0, 32, 100, 400)):
+        low, high = result.value_error_interval
+        error = f"{result.value_error:.3f} [{low:.3f}, {high:.3f}]"
+        lines.append(f"| {result.num_simulations or 'none'} | {result.kept} | {error} |")
+    return lines
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -132,7 +167,9 @@ def main(argv: list[str] | None = None) -> int:
         info.pop("evaluation", None)  # of the training; the card's matches are fresh ones
         config = arguments.run / "config.json"
         if config.is_file():
-            info["iterations"] = json.loads(config.read_text())["iterations"]
+            trained = read_config(config.parent)
+            if trained.max_minutes == 0:
+                info["iterations"] = trained.iterations
         agent = dataclasses.replace(agent, info=info)
         results = play_matches(arguments, agent)
         folder = arguments.to / arguments.name
@@ -155,7 +192,7 @@ def main(argv: list[str] | None = None) -> int:
                 row |= {"score": result.score, "interval": result.interval}
                 row |= {"distinct_games": result.distinct_games, **facts}
                 file.write(json.dumps(row) + "\n")
-    except (AgentError, ValueError, OSError) as error:
+    except (AgentError, CheckpointError, ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     print(f"written: {folder}")
