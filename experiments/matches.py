@@ -3,7 +3,6 @@
 import dataclasses
 import hashlib
 import pathlib
-import re
 import shlex
 import sys
 import warnings
@@ -16,7 +15,7 @@ import numpy as np
 from gomoku_jax.agent import AGENT_FOLDER, PLAYER_SPECS, AgentError, PlayerSpec, parse_player
 from gomoku_jax.arena import MatchResult
 from gomoku_jax.config import Rule
-from gomoku_jax.game import Gomoku
+from gomoku_jax.game import Gomoku, parse_board
 from gomoku_jax.play.files.gamefile import GameFileError
 from gomoku_jax.play.files.openings import OpeningFile, read_openings
 from gomoku_jax.play.match import HostMatchResult
@@ -64,10 +63,7 @@ def choose_game(board: str | None, rule: Rule | None, specs: Sequence[PlayerSpec
     rule = rule or base.rule
     if board is None:
         return dataclasses.replace(base, rule=rule)
-    match = re.fullmatch(r"(\d+)x(\d+)x(\d+)", board)
-    if match is None:
-        raise ValueError(f"--board {board!r}: write ROWSxCOLUMNSxK, such as 15x15x5")
-    return Gomoku(int(match[1]), int(match[2]), int(match[3]), rule)
+    return parse_board(board, rule)
 
 
 def load_openings(path: pathlib.Path, game: Gomoku) -> OpeningFile:

@@ -17,7 +17,7 @@ import numpy as np
 import tyro
 
 from gomoku_jax.config import Rule
-from gomoku_jax.game import Gomoku
+from gomoku_jax.game import Gomoku, parse_board
 from gomoku_jax.solver import Solver, SolverError
 from gomoku_jax.suites.perfect_play import set_name
 from gomoku_jax.symmetry import image_table
@@ -87,10 +87,7 @@ def main(argv: list[str] | None = None) -> int:
     """Returns the exit status."""
     arguments = tyro.cli(Arguments, args=argv, description=__doc__)
     try:
-        parts = arguments.board.split("x")
-        if len(parts) != 3 or not all(part.isdecimal() for part in parts):
-            raise ValueError(f"board {arguments.board!r}: write ROWSxCOLUMNSxK, such as 6x6x4")
-        game = Gomoku(*(int(part) for part in parts), rule=arguments.rule)
+        game = parse_board(arguments.board, arguments.rule)
         solver = Solver(game, arguments.table_bits)
         low, high = arguments.stones
         if arguments.positions > 0 and not 0 <= low <= high < game.num_actions:

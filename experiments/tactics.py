@@ -14,12 +14,12 @@ stone of a line, whatever k is. Intervals count a puzzle once, not its images.
 import dataclasses
 import json
 import pathlib
-import re
 import sys
 import time
 from typing import Any
 
 import jax
+import matches
 import numpy as np
 import tyro
 from rich.console import Console
@@ -138,18 +138,6 @@ def entries_of(arguments: Arguments) -> list[Entry]:
     return found
 
 
-def choose_game(arguments: Arguments, entries: list[Entry]) -> Gomoku:
-    """The board that was asked for, or the first agent's."""
-    base = next((entry.spec.agent.game for entry in entries if entry.spec.agent), Gomoku(6, 6, 4))
-    rule = arguments.rule or base.rule
-    if arguments.board is None:
-        return dataclasses.replace(base, rule=rule)
-    match = re.fullmatch(r"(\d+)x(\d+)x(\d+)", arguments.board)
-    if match is None:
-        raise ValueError(f"--board {arguments.board!r}: write ROWSxCOLUMNSxK, such as 15x15x5")
-    return Gomoku(int(match[1]), int(match[2]), int(match[3]), rule)
-
-
 def batch_size(game: Gomoku, simulations: int | None) -> int:
     """A power of two up to 64 whose search trees stay small."""
     fitting = max(1, _TREE_ENTRIES // (game.num_actions * ((simulations or 0) + 1)))
@@ -236,7 +224,7 @@ def main(argv: list[str] | None = None) -> int:
             raise ValueError(f"--batch {arguments.batch}: at least 1")
         use_compilation_cache()
         entries = entries_of(arguments)
-        game = choose_game(arguments, entries)
+        game = matches.choose_game(arguments.board, arguments.rule, [entry.spec for entry in entries])
         for entry in entries:
             entry.spec.make(game)  # refuses a board that it cannot play, before any work
         suite = tactics_suite(game, arguments.patterns)

@@ -6,7 +6,7 @@ import benchmark
 import pytest
 
 from benchmarks import search, selfplay, train
-from benchmarks.common import parse_board
+from gomoku_jax.game import parse_board
 from gomoku_jax.presets import PRESETS
 
 SMALL = {

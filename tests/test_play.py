@@ -15,8 +15,9 @@ import pytest
 import gomoku_jax as gj
 from gomoku_jax.agent import AGENT_FOLDER, SHIPPED_FOLDER, AgentError, save_agent
 from gomoku_jax.config import GameConfig, NetworkConfig, SearchConfig
+from gomoku_jax.game import parse_board
 from gomoku_jax.play import cli
-from gomoku_jax.play.choose import best_shipped, choose, found_runs, parse_board
+from gomoku_jax.play.choose import best_shipped, choose, found_runs
 from gomoku_jax.play.opponents import AgentPlayer, Limit, make_opponent
 from gomoku_jax.play.record import GameRecord
 from gomoku_jax.play.thinking import MAX_SIMULATIONS, Thinker, rollout_view, watching_config

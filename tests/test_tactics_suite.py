@@ -306,7 +306,7 @@ def test_script_tells_places_side_by_side_and_writes_rows(tmp_path, capsys):
     [
         ([], "no player"),
         (["nobody"], "nobody"),
-        (["random", "--board", "9x9"], "--board '9x9': write ROWSxCOLUMNSxK"),
+        (["random", "--board", "9x9"], "board '9x9': write ROWSxCOLUMNSxK"),
         (["random", "--board", "2x9x5"], "height = 2"),
         (["6x6x4", "--simulations", "-1"], "--simulations -1"),
         (["random", "--batch", "0"], "--batch 0"),

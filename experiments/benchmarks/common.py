@@ -2,7 +2,6 @@
 
 import dataclasses
 import pathlib
-import re
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +12,7 @@ import jax.numpy as jnp
 from rich.console import Console
 from rich.table import Table
 
-from gomoku_jax.config import NetworkConfig, Rule, TrainConfig
+from gomoku_jax.config import NetworkConfig, TrainConfig
 from gomoku_jax.game import Gomoku, State, random_opening
 from gomoku_jax.network import NetworkOutput
 from gomoku_jax.presets import DEFAULT_PRESET, PRESETS
@@ -26,14 +25,6 @@ class Benchmark:
 
     json: pathlib.Path | None = None
     """Append the rows to this file as JSON lines, with versions, commit and hardware."""
-
-
-def parse_board(text: str, rule: Rule = "freestyle") -> Gomoku:
-    """`15x15x5` → the game; ValueError tells what is allowed."""
-    match = re.fullmatch(r"(\d+)x(\d+)x(\d+)", text)
-    if match is None:
-        raise ValueError(f"board {text!r}: write ROWSxCOLUMNSxK, such as 15x15x5")
-    return Gomoku(int(match[1]), int(match[2]), int(match[3]), rule)
 
 
 def on_accelerator() -> bool:

@@ -10,9 +10,9 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
-from benchmarks.common import Benchmark, medians, on_accelerator, parse_board, show
+from benchmarks.common import Benchmark, medians, on_accelerator, show
 from gomoku_jax.config import Rule
-from gomoku_jax.game import Gomoku, State, random_actions
+from gomoku_jax.game import Gomoku, State, parse_board, random_actions
 
 
 @dataclasses.dataclass(frozen=True)

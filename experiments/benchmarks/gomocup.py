@@ -7,8 +7,9 @@ import subprocess
 import sys
 import time
 
-from benchmarks.common import Benchmark, parse_board, show
+from benchmarks.common import Benchmark, show
 from gomoku_jax.config import Rule
+from gomoku_jax.game import parse_board
 from gomoku_jax.play.gomocup.client import EnginePlayer
 from gomoku_jax.play.gomocup.protocol import RULES
 from gomoku_jax.play.match import play_host_match

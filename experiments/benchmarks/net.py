@@ -14,11 +14,11 @@ from benchmarks.common import (
     medians,
     on_accelerator,
     openings,
-    parse_board,
     show,
 )
 from gomoku_jax.config import NetworkConfig
 from gomoku_jax.encode import observe
+from gomoku_jax.game import parse_board
 from gomoku_jax.inference import apply_prepared, prepare
 from gomoku_jax.network import apply_network, flops_per_position, init_network
 

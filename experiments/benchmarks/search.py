@@ -17,13 +17,12 @@ from benchmarks.common import (
     medians,
     on_accelerator,
     openings,
-    parse_board,
     show,
 )
 from gomoku_jax.agent import load_agent
 from gomoku_jax.config import NetworkConfig, SearchConfig
 from gomoku_jax.encode import observe
-from gomoku_jax.game import Gomoku, State
+from gomoku_jax.game import Gomoku, State, parse_board
 from gomoku_jax.inference import prepare
 from gomoku_jax.network import Params, apply_network, init_network
 from gomoku_jax.search import init_tree, network_evaluator, run_simulations, search_with

@@ -11,7 +11,7 @@ import time
 
 import jax
 
-from benchmarks.common import Benchmark, chosen_preset, describe, on_accelerator, parse_board, show
+from benchmarks.common import Benchmark, chosen_preset, describe, on_accelerator, show
 from gomoku_jax.checkpoint import init_training_state
 from gomoku_jax.config import (
     GameConfig,
@@ -21,6 +21,7 @@ from gomoku_jax.config import (
     SelfplayConfig,
     TrainConfig,
 )
+from gomoku_jax.game import parse_board
 from gomoku_jax.programs import make_programs
 
 _TUTORIAL_FILES = "game.py", "mcts_alphaZero.py", "policy_value_net_pytorch.py"

@@ -14,9 +14,9 @@ from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
 
-from benchmarks.common import Benchmark, parse_board, show
+from benchmarks.common import Benchmark, show
 from gomoku_jax.config import to_dict
-from gomoku_jax.game import Gomoku
+from gomoku_jax.game import Gomoku, parse_board
 
 _STARTUP_SECONDS = 120
 _MAX_SIMULATIONS = 32768

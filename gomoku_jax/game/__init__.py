@@ -2,7 +2,14 @@
 
 from gomoku_jax.game.drawing import ascii_board, svg
 from gomoku_jax.game.moves import IllegalMoveError, play_move, replay_moves
-from gomoku_jax.game.notation import format_action, format_moves, parse_action, parse_moves, to_sgf
+from gomoku_jax.game.notation import (
+    format_action,
+    format_moves,
+    parse_action,
+    parse_board,
+    parse_moves,
+    to_sgf,
+)
 from gomoku_jax.game.playout import playout_winner, random_actions, random_opening, random_order
 from gomoku_jax.game.rules import NUM_PLANES, Gomoku
 from gomoku_jax.game.state import BLACK, NO_ACTION, WHITE, State
@@ -19,6 +26,7 @@ __all__ = [
     "format_action",
     "format_moves",
     "parse_action",
+    "parse_board",
     "parse_moves",
     "play_move",
     "playout_winner",

@@ -1,13 +1,28 @@
-"""Names of points and moves: `h8`, `h8i9j10`. Columns are letters from `a`, no letter is skipped; rows
-are numbered from the bottom, from 1. Action 0 is `a1`; on 15x15 the centre is `h8`, action 112.
+"""Names of boards, points and moves: `15x15x5`, `h8`, `h8i9j10`.
+
+Columns are letters from `a`, no letter is skipped; rows are numbered from the bottom, from 1. Action 0 is
+`a1`; on 15x15 the centre is `h8`, action 112.
 """
 
 import re
 from collections.abc import Iterable, Sequence
 
+from gomoku_jax.config import Rule
 from gomoku_jax.game.rules import Gomoku
 
 _POINT = re.compile(r"([a-zA-Z])([1-9][0-9]?)")
+
+
+def parse_board(board: str, rule: Rule = "freestyle") -> Gomoku:
+    """A game from `ROWSxCOLUMNSxK`, such as `15x15x5`.
+
+    Raises:
+        ValueError: another form, or no such game.
+    """
+    match = re.fullmatch(r"(\d{1,3})x(\d{1,3})x(\d{1,3})", board.strip().lower())
+    if match is None:
+        raise ValueError(f"board {board!r}: write ROWSxCOLUMNSxK, such as 15x15x5")
+    return Gomoku(int(match[1]), int(match[2]), int(match[3]), rule)
 
 
 def _row_and_col(game: Gomoku, action: int) -> tuple[int, int]:

@@ -2,10 +2,8 @@
 
 import dataclasses
 import pathlib
-import re
 
 from gomoku_jax.agent import SHIPPED_FOLDER, Agent, AgentError, load_agent, read_card, shipped_agents
-from gomoku_jax.config import Rule
 from gomoku_jax.game import Gomoku
 
 RUNS_FOLDER = pathlib.Path("runs")  # where experiments/train.py puts its runs
@@ -26,18 +24,6 @@ class Choice:
     game: Gomoku
     name: str
     reason: str
-
-
-def parse_board(board: str, rule: Rule = "freestyle") -> Gomoku:
-    """A game from `ROWSxCOLUMNSxK`, such as `15x15x5`.
-
-    Raises:
-        ValueError: another form, or no such game.
-    """
-    match = re.fullmatch(r"(\d{1,3})x(\d{1,3})x(\d{1,3})", board.strip().lower())
-    if match is None:
-        raise ValueError(f"board {board!r}: write ROWSxCOLUMNSxK, such as 15x15x5")
-    return Gomoku(int(match[1]), int(match[2]), int(match[3]), rule)
 
 
 def found_runs(folder: pathlib.Path = RUNS_FOLDER) -> list[pathlib.Path]:

@@ -28,8 +28,8 @@ import tyro
 from gomoku_jax.agent import AgentError, parse_player
 from gomoku_jax.compilation import use_compilation_cache
 from gomoku_jax.config import Rule
-from gomoku_jax.game import Gomoku
-from gomoku_jax.play.choose import Choice, choose, parse_board
+from gomoku_jax.game import Gomoku, parse_board
+from gomoku_jax.play.choose import Choice, choose
 from gomoku_jax.play.files import GameFile, GameFileError, file_format, read_game, read_moves
 from gomoku_jax.play.opponents import ENGINE_PREFIX, AgentPlayer, HostPlayer, Limit, make_opponent
 from gomoku_jax.play.record import GameRecord

@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 import tyro
 
 from gomoku_jax.config import Rule
-from gomoku_jax.play.choose import parse_board
+from gomoku_jax.game import parse_board
 from gomoku_jax.play.files import GameFile, GameFileError, file_format, read_game, save_file, write_game
 
 

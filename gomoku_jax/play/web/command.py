@@ -23,7 +23,8 @@ import uvicorn
 from gomoku_jax.agent import AgentError
 from gomoku_jax.compilation import use_compilation_cache
 from gomoku_jax.config import Rule
-from gomoku_jax.play.choose import Choice, choose, parse_board
+from gomoku_jax.game import parse_board
+from gomoku_jax.play.choose import Choice, choose
 from gomoku_jax.play.thinking import DEFAULT_SIMULATIONS, MAX_SIMULATIONS
 from gomoku_jax.play.web.guard import is_wildcard
 from gomoku_jax.play.web.messages import MAX_FRAME
