@@ -38,6 +38,7 @@ ROWS: dict[str, tuple[str, tuple[str, ...]]] = {
     "simulations-16": ("16 simulations for 32", ("--search.num-simulations", "16")),
     "simulations-64": ("64 simulations for 32", ("--search.num-simulations", "64")),
     "conv": ("the 32-64-128 convolutions for the residual tower", ("--network.kind", "conv")),
+    "blocks-4": ("4 residual blocks for 3", ("--network.num-blocks", "4")),
     "no-symmetries": ("no symmetries", ("--replay.no-symmetries",)),
     "playout-cap": ("a playout cap: half of the moves get 8", ("--selfplay.full-search-fraction", "0.5")),
     "no-openings": ("no opening variety: all games from the empty board", ("--selfplay.opening-stones", "0")),
