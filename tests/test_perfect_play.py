@@ -1,5 +1,7 @@
 """The solved positions, and the scores of agents on them."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -118,3 +120,25 @@ def test_positions_one_move_later_keep_the_value():
         other = sum(1 << int(cell) for cell in np.flatnonzero(flat == -color))
         assert flat[after.last_action[i]] == -color and not judge.won(other)
         assert judge.value(own, other) == values[i]
+
+
+def test_the_smallest_set_is_complete():
+    """All tic-tac-toe positions with unequal moves, by trying all 3 ** 9 boards."""
+    judge, images = oracle.Solver(3, 3, 3, "freestyle"), image_table(3, 3)
+    found = set()
+    for cells in itertools.product((0, 1, -1), repeat=9):
+        board = np.array(cells, np.int8)
+        own = 1 if board.sum() == 0 else -1
+        if board.sum() not in (0, 1) or (board != 0).all():
+            continue
+        mine, theirs = (sum(1 << int(c) for c in np.flatnonzero(board == x)) for x in (own, -own))
+        if judge.won(mine) or judge.won(theirs):
+            continue
+        values = set()
+        for cell in np.flatnonzero(board == 0):
+            bit = 1 << int(cell)
+            values.add(1 if judge.won(mine | bit) else -judge.value(theirs, mine | bit))
+        if len(values) > 1:
+            found.add(min(board[image].tobytes() for image in images))
+    shipped = load_solved(GAMES[0]).board.reshape(-1, 9)
+    assert found == {min(board[image].tobytes() for image in images) for board in shipped}
