@@ -1,4 +1,6 @@
 from . import game as game
+from . import rating as rating
+from . import suites as suites
 from .agent import Agent as Agent
 from .agent import load_agent as load_agent
 from .agent import shipped_agents as shipped_agents

@@ -19,7 +19,7 @@ SIGNATURES = {
     "random_player": ["game"],
     "tactical_player": ["game"],
     "mcts_player": ["game", "num_playouts", "c_puct"],
-    "play_match": ["a", "b", "game", "num_games", "seed", "opening_stones"],
+    "play_match": ["a", "b", "game", "num_games", "seed", "opening_stones", "openings"],
     "load_agent": ["path"],
     "load_checkpoint": ["path"],
     "replay_moves": ["game", "actions"],
