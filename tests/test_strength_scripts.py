@@ -1,16 +1,16 @@
 """The scripts that measure strength against perfect play, and the research table."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
 from scipy import stats
-from test_scripts import run, script, status_and_error
+from test_scripts import script, status_and_error
 
 import gomoku_jax as gj
+from gomoku_jax.agent import SHIPPED_FOLDER
 from gomoku_jax.suites import load_solved
-
-__all__ = ["run"]  # the fixture
 
 
 def test_solve_tells_values_and_repeats_a_shipped_set(capsys, tmp_path):
@@ -48,15 +48,26 @@ def test_refusals(name, argv, words, capsys):
     assert all(word in text for word in words), text
 
 
-def test_evaluate_against_perfect_play(run, capsys, tmp_path):
-    rows = tmp_path / "rows.jsonl"
-    argv = [str(run), "--solved", "--solved-simulations", "0", "4", "--positions", "60", "--json", str(rows)]
+def test_evaluate_against_perfect_play(capsys, tmp_path):
+    rows, agent = tmp_path / "rows.jsonl", tmp_path / "mine"
+    shutil.copytree(SHIPPED_FOLDER / "tictactoe", agent)
+    argv = [
+        str(agent),
+        "--solved",
+        "--solved-simulations",
+        "0",
+        "4",
+        "--positions",
+        "60",
+        "--json",
+        str(rows),
+    ]
     code, text = status_and_error(capsys, "evaluate", argv)
     assert code == 0 and "value-keeping moves" in text
     row = json.loads(rows.read_text())
     assert [score["simulations"] for score in row["solved"]] == [0, 4]
     assert all(score["kept"]["total"] == 60 for score in row["solved"])
-    assert str(run.parent) not in rows.read_text()
+    assert row["player"] == "mine" and str(tmp_path) not in rows.read_text()
     code, text = status_and_error(capsys, "evaluate", ["tactical", "--solved", "--board", "3x3x3"])
     assert code == 0 and "tactical on 431 solved positions" in text
 
@@ -65,7 +76,7 @@ def test_a_research_run_is_trained_scored_and_not_repeated(capsys, tmp_path, mon
     research = script("research")
     results = tmp_path / "rows.jsonl"
     arguments = research.Run(
-        rows=("default", "puct"),
+        rows=("puct",),
         seeds=(3,),
         preset="tictactoe",
         minutes=0.02,
@@ -86,9 +97,8 @@ def test_a_research_run_is_trained_scored_and_not_repeated(capsys, tmp_path, mon
     monkeypatch.setattr(research, "train_in_process", train)
     research.run(arguments)
     research.run(arguments)
-    assert len(commands) == 2 and "puct" in commands[1] and "puct" not in commands[0]
-    default, puct = research.read_rows(results)
-    assert default["config"]["search"]["algorithm"] == "gumbel"
+    assert len(commands) == 1 and "puct" in commands[0]
+    (puct,) = research.read_rows(results)
     assert puct["config"]["search"]["algorithm"] == "puct" and puct["seed"] == 3
     assert [score["simulations"] for score in puct["scores"]] == [0, 8]
     assert puct["curve"][-1]["iteration"] == puct["info"]["iteration"]
