@@ -9,6 +9,7 @@ import dataclasses
 import json
 import pathlib
 import sys
+from typing import Any
 
 import jax
 import matches
@@ -80,6 +81,12 @@ def training_time(seconds: float) -> str:
     return f"{seconds / 3600:.2f} hours" + (f" ({seconds / 60:.1f} minutes)" if seconds < 7200 else "")
 
 
+def began_from(info: dict[str, Any]) -> str:
+    """Which agent's parameters a run began with, and how long those were trained."""
+    before = info.get("seconds_before")
+    return f"`{info['init_from']}`" + (f", trained for {training_time(before)}" if before else "")
+
+
 def model_card(arguments: Arguments, agent: Agent, results: list[tuple[str, int, MatchResult]]) -> str:
     """The card, in Markdown."""
     info, game, network = agent.info, agent.game, agent.network
@@ -105,7 +112,7 @@ def model_card(arguments: Arguments, agent: Agent, results: list[tuple[str, int,
         ("self-play games", f"{info['games']:,}" if "games" in info else "unknown"),
         ("training time", training_time(info["seconds"]) if "seconds" in info else "unknown"),
         ("hardware", f"{info.get('processor')}, {info.get('cores')} cores"),
-        *([("began from", f"the agent `{info['init_from']}`")] if "init_from" in info else []),
+        *([("began from", began_from(info))] if "init_from" in info else []),
         ("seed", str(info.get("seed"))),
         ("commit", f"`{info.get('commit')}`"),
         *command,

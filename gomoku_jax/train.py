@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gomoku_jax import learn, replay
-from gomoku_jax.agent import AGENT_FOLDER, AgentError, load_agent, save_agent
+from gomoku_jax.agent import AGENT_FOLDER, AgentError, load_agent, read_card, save_agent
 from gomoku_jax.arena import MatchResult, match_result
 from gomoku_jax.checkpoint import (
     CHECKPOINT_FOLDER,
@@ -418,9 +418,22 @@ def _save_agent(
 ) -> None:
     info = facts | {"seed": config.seed} | _origin()
     if config.init_from is not None:
-        info["init_from"] = pathlib.Path(config.init_from).name
+        info |= _ancestor(config.init_from)
     folder = workdir / AGENT_FOLDER / name
     save_agent(folder, config.game, config.network, config.search, params, info)
+
+
+@functools.cache
+def _ancestor(path: str) -> dict[str, Any]:
+    """What an agent tells of the one it began from: its name, and all training before, in seconds."""
+    folder = pathlib.Path(path)
+    run = f"{folder.parent.parent.name}/" if folder.parent.name == AGENT_FOLDER else ""
+    facts: dict[str, Any] = {"init_from": f"{run}{folder.name}"}
+    try:
+        info = read_card(path)["info"]
+    except AgentError:  # moved away since the run began
+        return facts
+    return facts | {"seconds_before": info.get("seconds", 0) + info.get("seconds_before", 0)}
 
 
 def _seconds_left(config: TrainConfig, progress: Progress, seconds: float, begin: Progress) -> float:

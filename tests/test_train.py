@@ -285,7 +285,9 @@ def test_a_run_begins_from_an_agent_of_another_board(whole_run, tmp_path):
     chex.assert_trees_all_equal(state.learner.ema_params, agent.params)
     result = train(config, tmp_path / "new", quiet=True)
     assert result.finished
-    assert gj.load_agent(tmp_path / "new").info["init_from"] == workdir.name
+    info = gj.load_agent(tmp_path / "new").info
+    assert info["init_from"] == workdir.name
+    assert info["seconds_before"] == agent.info["seconds"] > 0
     wider = tiny(network={"channels": 16}, init_from=str(workdir))
     with pytest.raises(CheckpointError, match=r"channels=8.*channels=16"):
         train(wider, tmp_path / "wider", quiet=True)
