@@ -17,7 +17,6 @@ import sys
 from collections.abc import Iterator, Sequence
 
 import jax
-import jax.numpy as jnp
 import matches
 import numpy as np
 import tyro
@@ -29,7 +28,7 @@ from gomoku_jax.config import Rule
 from gomoku_jax.game import Gomoku, format_action
 from gomoku_jax.metrics import provenance
 from gomoku_jax.play.files.openings import write_openings
-from gomoku_jax.search import search
+from gomoku_jax.suites.perfect_play import choose_and_value
 from gomoku_jax.symmetry import image_table
 
 MOST = 200_000  # openings in full, before symmetry
@@ -125,16 +124,14 @@ def evaluate(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Values [M] by search, from the view of the side to move; and whether the opening ends the game [M].
 
-    A value is that of the search's best move: the root's own mean holds the moves it tried and left.
+    See `choose_and_value` for what a value is.
     """
-    config = agent.search.greedy(simulations)
+    choose = choose_and_value(game, agent.network, agent.search, simulations)
 
     @jax.jit
     def values(moves: jax.Array) -> tuple[jax.Array, jax.Array]:
         states, _ = jax.vmap(lambda row: replayed_opening(game, row))(moves)
-        output = search(game, agent.network, agent.params, jax.random.key(0), states, config)
-        value = jnp.take_along_axis(output.q_values, output.action[:, None], axis=1)[:, 0]
-        return value, states.terminated
+        return choose(agent.params, jax.random.key(0), states)[1], states.terminated
 
     rows = np.asarray(openings, np.int32)
     padded = np.concatenate([rows, np.repeat(rows[-1:], -len(rows) % batch, axis=0)])

@@ -25,6 +25,7 @@ from gomoku_jax.agent import AGENT_FOLDER, load_agent
 from gomoku_jax.checkpoint import CHECKPOINT_FOLDER, read_config
 from gomoku_jax.compilation import use_compilation_cache
 from gomoku_jax.config import to_dict
+from gomoku_jax.game import Gomoku
 from gomoku_jax.metrics import provenance
 from gomoku_jax.presets import PRESETS
 from gomoku_jax.suites import load_solved, measure_perfect_play
@@ -155,10 +156,7 @@ def run(arguments: Run) -> None:
     for name in arguments.rows:
         if name not in ROWS:
             raise ValueError(f"row {name!r}: choose from {', '.join(ROWS)}")
-    game = PRESETS[arguments.preset].game
-    from gomoku_jax.game import Gomoku
-
-    load_solved(Gomoku.from_config(game))
+    load_solved(Gomoku.from_config(PRESETS[arguments.preset].game))  # refuses a board without any
     use_compilation_cache()
     for seed in arguments.seeds:  # all rows of a seed first, so that a part of the table is a table
         for name in arguments.rows:

@@ -205,7 +205,7 @@ def json_row(
         ],
         "seconds": round(seconds, 1),
         **provenance(),
-        "command": " ".join(["tactics.py", *map(short_name, argv)]),
+        "command": matches.command_line("tactics.py", argv),
     }
 
 

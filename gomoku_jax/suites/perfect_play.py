@@ -20,13 +20,12 @@ from gomoku_jax.encode import legal_action_masks, states_from_positions
 from gomoku_jax.game import Gomoku, State
 from gomoku_jax.inference import prepare
 from gomoku_jax.network import Params
+from gomoku_jax.players import Player
 from gomoku_jax.search import mask_logits, network_evaluator, search_with
 
 SOLVED_FOLDER = pathlib.Path(__file__).parent / "solved"
 ILLEGAL = -2  # in `values`, where no move is possible
 CHUNK = 256  # positions searched at once: 1600 simulations on 6x6 take a quarter of a gigabyte
-
-Player = Callable[[jax.Array, State], jax.Array]  # (key, states [B]) -> actions int32 [B]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -89,13 +88,10 @@ class SolvedPositions:
         kept, values = [], []
         boards, to_plays, actions = [], [], []
         points = self.game.num_actions
-        step = jax.jit(jax.vmap(self.game.step))
         candidates = np.stack([np.roll(np.arange(points), -7 * i % points) for i in range(len(self))])
-        ended = np.zeros((len(self), points), bool)
         states = self.states()
-        for action in range(points):
-            after = step(states, jnp.full(len(self), action, jnp.int32))
-            ended[:, action] = np.asarray(after.terminated)
+        wins = jax.vmap(self.game.winning_actions)(states, states.to_play)
+        ended = np.asarray(wins | (states.move_count == points - 1)[:, None])
         for i in range(len(self)):
             good = [a for a in candidates[i] if self.keeps[i, a] and not ended[i, a]]
             if not good:

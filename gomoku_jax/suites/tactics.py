@@ -7,7 +7,6 @@ all symmetries of the board, so a pattern is met in every direction.
 
 import dataclasses
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -17,11 +16,10 @@ import numpy as np
 from gomoku_jax.arena import wilson_interval
 from gomoku_jax.encode import states_from_positions
 from gomoku_jax.game import Gomoku, State
+from gomoku_jax.players import Player
 from gomoku_jax.suites.motifs import PLACES
 from gomoku_jax.suites.puzzles import KINDS, Puzzle, make_puzzles
 from gomoku_jax.symmetry import image_table
-
-Player = Callable[[jax.Array, State], jax.Array]  # (key, states [B]) -> actions int32 [B]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
