@@ -173,7 +173,7 @@ def write_sgf(folder: pathlib.Path, game: Gomoku, names: list[str], result: Matc
         (folder / f"game_{i:04d}.sgf").write_text(sgf)
 
 
-def evaluate_solved(arguments: Arguments) -> None:
+def evaluate_solved(arguments: Arguments, command: str) -> None:
     """Scores the first player on solved positions."""
     if arguments.b is not None:
         raise ValueError(f"{arguments.b!r}: --solved takes one player")
@@ -182,17 +182,18 @@ def evaluate_solved(arguments: Arguments) -> None:
         raise ValueError(f"{arguments.a!r}: --solved scores players that run here, not engines")
     game = matches.choose_game(arguments.board, arguments.rule, [spec])
     numbers = arguments.solved_simulations
-    perfect_play.report(spec, game, numbers, arguments.positions, arguments.seed, arguments.json)
+    perfect_play.report(spec, game, numbers, arguments.positions, arguments.seed, arguments.json, command)
 
 
 def main(argv: list[str] | None = None) -> int:
     """Returns the exit status."""
     arguments = tyro.cli(Arguments, args=argv, description=__doc__)
+    command = matches.command_line("evaluate.py", sys.argv[1:] if argv is None else argv)
     try:
         matches.check_outputs(arguments.json)
         use_compilation_cache()
         if arguments.solved:
-            evaluate_solved(arguments)
+            evaluate_solved(arguments, command)
             return 0
         if arguments.b is None:
             raise ValueError("a match needs two players; --solved scores one against perfect play")
@@ -241,9 +242,15 @@ def main(argv: list[str] | None = None) -> int:
         if arguments.sgf is not None:
             write_sgf(arguments.sgf, game, names, result)
         if arguments.json is not None:
+            seconds_per_move = arguments.seconds or 5.0
+            short = [
+                matches.short_name(text, spec, seconds_per_move)
+                for text, spec in zip(texts, specs, strict=True)
+            ]
             row = {
-                "a": names[0],
-                "b": names[1],
+                "a": short[0],
+                "b": short[1],
+                "agents": [matches.agent_facts(spec) for spec in specs],
                 "game": to_dict(game),
                 "games": result.num_games,
                 "opening_stones": arguments.opening_stones,
@@ -264,9 +271,10 @@ def main(argv: list[str] | None = None) -> int:
                 "pairs": pair_outcomes(result.winners, result.a_is_black),
                 **({"sprt": matches.sprt_facts(test)} if test is not None else {}),
                 "seconds": round(seconds, 1),
-                **({"seconds_per_move": arguments.seconds or 5.0} if None in specs else {}),
+                **({"seconds_per_move": seconds_per_move} if None in specs else {}),
                 **({"forfeits": [str(forfeit) for forfeit in forfeits]} if None in specs else {}),
                 **provenance(),
+                "command": command,
             }
             with arguments.json.open("a") as file:
                 file.write(json.dumps(row) + "\n")

@@ -6,6 +6,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+import matches
+
 from gomoku_jax.agent import PlayerSpec
 from gomoku_jax.config import to_dict
 from gomoku_jax.game import Gomoku
@@ -60,6 +62,7 @@ def report(
     positions: int | None,
     seed: int,
     output: pathlib.Path | None,
+    command: str,
 ) -> None:
     """Scores one player, prints a table and appends a JSON row.
 
@@ -70,6 +73,7 @@ def report(
         positions: how many of the set; None is all.
         seed: of players and ties.
         output: the file for the row; None writes none.
+        command: that repeats it, for the row.
 
     Raises:
         ValueError: no solved positions for this board, or bad numbers.
@@ -97,7 +101,7 @@ def report(
     print(f"A random move keeps the value in {chance:.3f} of them. {seconds:.1f} s")
     if output is not None:
         row = {
-            "player": name if spec.agent is None else pathlib.Path(name).name,
+            "player": matches.short_name(name, spec, 0.0).rpartition("@")[0] or name,
             "game": to_dict(game),
             "positions": len(solved),
             "seed": seed,
@@ -105,7 +109,7 @@ def report(
             "seconds": round(seconds, 1),
             **({"info": spec.agent.info} if spec.agent is not None else {}),
             **provenance(),
-            "command": f"evaluate.py {pathlib.Path(name).name} --solved",
+            "command": command,
         }
         with output.open("a") as file:
             file.write(json.dumps(row) + "\n")

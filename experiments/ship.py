@@ -184,7 +184,7 @@ def main(argv: list[str] | None = None) -> int:
         save_agent(folder, board, agent.network, agent.search, agent.params, info)
         (folder / "CARD.md").write_text(model_card(arguments, agent, results))
         facts = provenance() | {
-            "command": f"ship.py RUN {arguments.name} --simulations {arguments.simulations}"
+            "command": matches.command_line("ship.py", sys.argv[1:] if argv is None else argv)
         }
         with arguments.results.open("a") as file:
             for name, stones, result in results:

@@ -54,6 +54,21 @@ def _processor() -> str:
     return names[0] if names else platform.machine()
 
 
+class Clock:
+    """Wall and CPU time since it was made."""
+
+    def __init__(self):
+        self._wall, self._cpu = time.monotonic(), time.process_time()
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._wall
+
+    @property
+    def cpu_seconds(self) -> float:
+        return time.process_time() - self._cpu
+
+
 def read_metrics(workdir: str | pathlib.Path) -> list[dict[str, Any]]:
     """The rows of a run's metrics, oldest first; a last line cut short by a crash is left out."""
     rows = []

@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import functools
 import pathlib
 import signal
 import time
@@ -14,8 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gomoku_jax import learn, replay
-from gomoku_jax.agent import AGENT_FOLDER, AgentError, load_agent, read_card, save_agent
-from gomoku_jax.arena import MatchResult, match_result
+from gomoku_jax.agent import AgentError, load_agent
 from gomoku_jax.checkpoint import (
     CHECKPOINT_FOLDER,
     CONFIG_FILE,
@@ -30,12 +28,13 @@ from gomoku_jax.checkpoint import (
     write_config,
 )
 from gomoku_jax.config import TrainConfig
-from gomoku_jax.game import Gomoku, to_sgf
-from gomoku_jax.metrics import ConsoleDisplay, MetricsWriter, provenance
+from gomoku_jax.evaluation import GAMES_FOLDER, run_evaluation
+from gomoku_jax.game import Gomoku
+from gomoku_jax.metrics import Clock, ConsoleDisplay, MetricsWriter
 from gomoku_jax.programs import Programs, make_programs, playing_params
-from gomoku_jax.suites import load_solved, measure_perfect_play
+from gomoku_jax.run_agents import save_run_agent
+from gomoku_jax.suites import load_solved
 
-GAMES_FOLDER = "games"
 _WARN_EVERY = 20  # iterations: a warning each iteration would bury the rest
 
 
@@ -62,21 +61,6 @@ class TrainResult:
     evaluation: dict[str, Any]
 
 
-class _Clock:
-    """Wall and CPU time since it was made."""
-
-    def __init__(self):
-        self._wall, self._cpu = time.monotonic(), time.process_time()
-
-    @property
-    def seconds(self) -> float:
-        return time.monotonic() - self._wall
-
-    @property
-    def cpu_seconds(self) -> float:
-        return time.process_time() - self._cpu
-
-
 def share_spent(config: TrainConfig, progress: Progress) -> float:
     """How much of the run's time is spent, 0 to 1; 0 for runs without a limit."""
     if config.max_minutes == 0:
@@ -94,7 +78,7 @@ def run_iteration(
     config: TrainConfig, programs: Programs, state: TrainingState
 ) -> tuple[TrainingState, dict[str, float]]:
     """Self-play and learning once. The arrays of the given state are donated: use the returned one."""
-    clock = _Clock()
+    clock = Clock()
     key, selfplay_key, update_key = jax.random.split(state.key, 3)
     games, buffer, stats = programs.selfplay(
         playing_params(config, state), state.selfplay, state.replay, selfplay_key
@@ -155,93 +139,6 @@ def distinct_share(buffer: replay.ReplayState) -> float:
     """How many of a sample of the buffer's positions are different boards: low when games repeat."""
     rows = min(4096, buffer.items.board.shape[0])
     return float(_distinct_share(buffer.items.board[:rows], jnp.minimum(buffer.size, rows)))
-
-
-def run_evaluation(
-    config: TrainConfig, programs: Programs, state: TrainingState, workdir: pathlib.Path
-) -> tuple[TrainingState, dict[str, Any], MatchResult]:
-    """A match against pure MCTS; keeps the best agent, raises the playouts after a clean sweep."""
-    clock = _Clock()
-    key, match_key = jax.random.split(state.key)
-    progress = state.progress
-    num_playouts = int(progress.num_playouts)
-    params = playing_params(config, state)
-    games = jax.device_get(programs.evaluate(num_playouts)(params, match_key))
-    result = match_result(games, config.evaluation.num_games)
-    iteration = int(progress.iteration)
-    # At equal scores the later agent is the better guess.
-    is_best = result.score >= float(progress.best_score)
-    low, high = result.interval
-    metrics: dict[str, Any] = {
-        "evaluation/num_playouts": num_playouts,
-        "evaluation/wins": result.wins,
-        "evaluation/draws": result.draws,
-        "evaluation/losses": result.losses,
-        "evaluation/score": result.score,
-        "evaluation/score_low": low,
-        "evaluation/score_high": high,
-        "evaluation/wins_as_black": result.as_black[0],
-        "evaluation/wins_as_white": result.as_white[0],
-        "evaluation/distinct_games": result.distinct_games,
-        "evaluation/is_best": int(is_best),
-    }
-    if is_best:
-        info = _facts(state) | {"evaluation": {name.split("/")[1]: value for name, value in metrics.items()}}
-        _save_agent(config, workdir, "best", params, info)
-        progress = progress.replace(
-            best_score=np.asarray(result.score), best_iteration=np.asarray(iteration, np.int64)
-        )
-    if result.wins == result.num_games and num_playouts < config.evaluation.max_playouts:
-        playouts = min(num_playouts + config.evaluation.playouts_step, config.evaluation.max_playouts)
-        progress = progress.replace(
-            num_playouts=np.asarray(playouts, np.int64), best_score=np.asarray(-1.0, np.float64)
-        )
-    _save_games(config, workdir, iteration, num_playouts, result)
-    if config.evaluation.solved_positions > 0:
-        metrics |= solved_metrics(config, params)
-    metrics["time/evaluation_seconds"] = clock.seconds
-    progress = progress.replace(
-        seconds=progress.seconds + clock.seconds, cpu_seconds=progress.cpu_seconds + clock.cpu_seconds
-    )
-    return state.replace(key=key, progress=progress), metrics, result
-
-
-def solved_metrics(config: TrainConfig, params: Any) -> dict[str, float]:
-    """Moves and values against perfect play, of the network alone and at the evaluation's simulations.
-
-    Raises:
-        ValueError: no solved positions for this game.
-    """
-    solved = load_solved(Gomoku.from_config(config.game)).take(config.evaluation.solved_positions)
-    numbers = sorted({0, config.evaluation.num_simulations})
-    results = measure_perfect_play(solved, config.network, jax.device_get(params), config.search, numbers)
-    metrics = {}
-    for result in results:
-        name = "raw" if result.num_simulations == 0 else "search"
-        metrics |= {
-            f"solved/{name}_value_kept": result.kept.share,
-            f"solved/{name}_value_error": result.value_error,
-            f"solved/{name}_sign_errors": result.sign_errors.share,
-        }
-    return metrics
-
-
-def _save_games(
-    config: TrainConfig, workdir: pathlib.Path, iteration: int, num_playouts: int, result: MatchResult
-) -> None:
-    game = Gomoku.from_config(config.game)
-    names = f"iteration {iteration}", f"pure MCTS {num_playouts}"
-    for i in range(min(config.evaluation.saved_games, result.num_games)):
-        black, white = names if result.a_is_black[i] else names[::-1]
-        sgf = to_sgf(
-            game,
-            result.games[i],
-            black=black,
-            white=white,
-            result={1: "B+", -1: "W+", 0: "0"}[result.winners[i]],
-            num_setup=result.opening_stones[i],
-        )
-        (workdir / GAMES_FOLDER / f"iteration_{iteration:06d}_game_{i}.sgf").write_text(sgf)
 
 
 @contextlib.contextmanager
@@ -368,13 +265,7 @@ def train(
             for warning in collapse_warnings(row) if iteration % _WARN_EVERY == 0 else ():
                 display.message(f"warning: {warning}")
             if config.snapshot_every > 0 and (iteration % config.snapshot_every == 0 or last):
-                _save_agent(
-                    config,
-                    workdir,
-                    f"iteration_{iteration:06d}",
-                    playing_params(config, state),
-                    _facts(state),
-                )
+                save_run_agent(config, state, workdir, f"iteration_{iteration:06d}")
             if iteration % config.checkpoint_every == 0 or last or stop_asked():
                 _save(config, workdir, state)
                 saved_at = iteration
@@ -389,51 +280,9 @@ def train(
     return TrainResult(workdir, state, finished, row, evaluation)
 
 
-@functools.cache
-def _origin() -> dict[str, Any]:
-    """What an agent tells of the code and the machine that made it."""
-    facts = provenance()
-    return {name: facts[name] for name in ("commit", "processor", "cores", "devices")}
-
-
 def _save(config: TrainConfig, workdir: pathlib.Path, state: TrainingState) -> None:
     save_checkpoint(workdir, config, state)
-    _save_agent(config, workdir, "latest", playing_params(config, state), _facts(state))
-
-
-def _facts(state: TrainingState) -> dict[str, Any]:
-    """How far training had come."""
-    progress = state.progress
-    return {
-        "iteration": int(progress.iteration),
-        "games": int(progress.games),
-        "positions": int(progress.positions),
-        "seconds": round(float(progress.seconds), 1),
-        "cpu_seconds": round(float(progress.cpu_seconds), 1),
-    }
-
-
-def _save_agent(
-    config: TrainConfig, workdir: pathlib.Path, name: str, params: Any, facts: dict[str, Any]
-) -> None:
-    info = facts | {"seed": config.seed} | _origin()
-    if config.init_from is not None:
-        info |= _ancestor(config.init_from)
-    folder = workdir / AGENT_FOLDER / name
-    save_agent(folder, config.game, config.network, config.search, params, info)
-
-
-@functools.cache
-def _ancestor(path: str) -> dict[str, Any]:
-    """What an agent tells of the one it began from: its name, and all training before, in seconds."""
-    folder = pathlib.Path(path)
-    run = f"{folder.parent.parent.name}/" if folder.parent.name == AGENT_FOLDER else ""
-    facts: dict[str, Any] = {"init_from": f"{run}{folder.name}"}
-    try:
-        info = read_card(path)["info"]
-    except AgentError:  # moved away since the run began
-        return facts
-    return facts | {"seconds_before": info.get("seconds", 0) + info.get("seconds_before", 0)}
+    save_run_agent(config, state, workdir, "latest")
 
 
 def _seconds_left(config: TrainConfig, progress: Progress, seconds: float, begin: Progress) -> float:

@@ -18,7 +18,10 @@ LAYERS = (
     {"replay", "learn", "arena", "rating"},
     {"suites"},
     {"checkpoint", "sharding", "agent", "published"},
-    {"train", "programs"},
+    {"programs"},
+    {"run_agents"},
+    {"evaluation"},
+    {"train"},
     {"play"},
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
@@ -30,7 +33,6 @@ PARTS = {
     ("inference", "conv"),
     ("inference", "network"),
     ("presets", "config"),
-    ("train", "programs"),
 }
 
 

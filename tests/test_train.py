@@ -26,6 +26,7 @@ from gomoku_jax.checkpoint import (
     save_checkpoint,
 )
 from gomoku_jax.config import to_dict
+from gomoku_jax.evaluation import run_evaluation
 from gomoku_jax.metrics import read_metrics
 from gomoku_jax.programs import make_programs
 from gomoku_jax.train import (
@@ -33,7 +34,6 @@ from gomoku_jax.train import (
     begin_from,
     collapse_warnings,
     is_finished,
-    run_evaluation,
     run_iteration,
     train,
 )

@@ -1,0 +1,105 @@
+"""The evaluation in a training run: a match against pure MCTS, and perfect play where a board is solved."""
+
+import pathlib
+from typing import Any
+
+import jax
+import numpy as np
+
+from gomoku_jax.arena import MatchResult, match_result
+from gomoku_jax.checkpoint import TrainingState
+from gomoku_jax.config import TrainConfig
+from gomoku_jax.game import Gomoku, to_sgf
+from gomoku_jax.metrics import Clock
+from gomoku_jax.programs import Programs, playing_params
+from gomoku_jax.run_agents import save_run_agent
+from gomoku_jax.suites import load_solved, measure_perfect_play
+
+GAMES_FOLDER = "games"
+
+
+def run_evaluation(
+    config: TrainConfig, programs: Programs, state: TrainingState, workdir: pathlib.Path
+) -> tuple[TrainingState, dict[str, Any], MatchResult]:
+    """A match against pure MCTS; keeps the best agent, raises the playouts after a clean sweep."""
+    clock = Clock()
+    key, match_key = jax.random.split(state.key)
+    progress = state.progress
+    num_playouts = int(progress.num_playouts)
+    params = playing_params(config, state)
+    games = jax.device_get(programs.evaluate(num_playouts)(params, match_key))
+    result = match_result(games, config.evaluation.num_games)
+    iteration = int(progress.iteration)
+    # At equal scores the later agent is the better guess.
+    is_best = result.score >= float(progress.best_score)
+    low, high = result.interval
+    metrics: dict[str, Any] = {
+        "evaluation/num_playouts": num_playouts,
+        "evaluation/wins": result.wins,
+        "evaluation/draws": result.draws,
+        "evaluation/losses": result.losses,
+        "evaluation/score": result.score,
+        "evaluation/score_low": low,
+        "evaluation/score_high": high,
+        "evaluation/wins_as_black": result.as_black[0],
+        "evaluation/wins_as_white": result.as_white[0],
+        "evaluation/distinct_games": result.distinct_games,
+        "evaluation/is_best": int(is_best),
+    }
+    if is_best:
+        numbers = {name.split("/")[1]: value for name, value in metrics.items()}
+        save_run_agent(config, state, workdir, "best", evaluation=numbers)
+        progress = progress.replace(
+            best_score=np.asarray(result.score), best_iteration=np.asarray(iteration, np.int64)
+        )
+    if result.wins == result.num_games and num_playouts < config.evaluation.max_playouts:
+        playouts = min(num_playouts + config.evaluation.playouts_step, config.evaluation.max_playouts)
+        progress = progress.replace(
+            num_playouts=np.asarray(playouts, np.int64), best_score=np.asarray(-1.0, np.float64)
+        )
+    _save_games(config, workdir, iteration, num_playouts, result)
+    if config.evaluation.solved_positions > 0:
+        metrics |= solved_metrics(config, params)
+    metrics["time/evaluation_seconds"] = clock.seconds
+    progress = progress.replace(
+        seconds=progress.seconds + clock.seconds, cpu_seconds=progress.cpu_seconds + clock.cpu_seconds
+    )
+    return state.replace(key=key, progress=progress), metrics, result
+
+
+def solved_metrics(config: TrainConfig, params: Any) -> dict[str, float]:
+    """Moves and values against perfect play, of the network alone and at the evaluation's simulations.
+
+    Raises:
+        ValueError: no solved positions for this game.
+    """
+    solved = load_solved(Gomoku.from_config(config.game)).take(config.evaluation.solved_positions)
+    numbers = sorted({0, config.evaluation.num_simulations})
+    results = measure_perfect_play(solved, config.network, jax.device_get(params), config.search, numbers)
+    metrics = {}
+    for result in results:
+        name = "raw" if result.num_simulations == 0 else "search"
+        metrics |= {
+            f"solved/{name}_value_kept": result.kept.share,
+            f"solved/{name}_value_error": result.value_error,
+            f"solved/{name}_sign_errors": result.sign_errors.share,
+        }
+    return metrics
+
+
+def _save_games(
+    config: TrainConfig, workdir: pathlib.Path, iteration: int, num_playouts: int, result: MatchResult
+) -> None:
+    game = Gomoku.from_config(config.game)
+    names = f"iteration {iteration}", f"pure MCTS {num_playouts}"
+    for i in range(min(config.evaluation.saved_games, result.num_games)):
+        black, white = names if result.a_is_black[i] else names[::-1]
+        sgf = to_sgf(
+            game,
+            result.games[i],
+            black=black,
+            white=white,
+            result={1: "B+", -1: "W+", 0: "0"}[result.winners[i]],
+            num_setup=result.opening_stones[i],
+        )
+        (workdir / GAMES_FOLDER / f"iteration_{iteration:06d}_game_{i}.sgf").write_text(sgf)
