@@ -6,6 +6,7 @@
     python experiments/evaluate.py runs/mine gomocup:engines/pbrain --board 15x15x5 --opening-stones 4
     python experiments/evaluate.py runs/mine@400 runs/other@400 --openings balanced.txt
     python experiments/evaluate.py runs/mine --solved
+    python experiments/evaluate.py runs/mine --solved --snapshots --solved-simulations 0 100
     python experiments/evaluate.py mcts:1000 --solved --board 6x6x4
     python experiments/evaluate.py runs/new@100 runs/old@100 --opening-stones 2 --sprt --elo0 0 --elo1 50
 
@@ -50,6 +51,8 @@ class Arguments:
     """Compare the first player's moves and values with perfect play, on the solved positions of its board."""
     solved_simulations: tuple[int, ...] = perfect_play.SIMULATIONS
     """Of --solved: simulations a move of an agent, 0 for the network alone."""
+    snapshots: bool = False
+    """Of --solved: score every agent that the run kept under agents/iteration_*, oldest first."""
     positions: int | None = None
     """Of --solved: how many positions; by default all."""
     games: int | None = None
@@ -177,12 +180,13 @@ def evaluate_solved(arguments: Arguments, command: str) -> None:
     """Scores the first player on solved positions."""
     if arguments.b is not None:
         raise ValueError(f"{arguments.b!r}: --solved takes one player")
-    spec = matches.parse_players([arguments.a], arguments.simulations)[0]
-    if spec is None:
-        raise ValueError(f"{arguments.a!r}: --solved scores players that run here, not engines")
-    game = matches.choose_game(arguments.board, arguments.rule, [spec])
-    numbers = arguments.solved_simulations
-    perfect_play.report(spec, game, numbers, arguments.positions, arguments.seed, arguments.json, command)
+    texts = matches.snapshots(arguments.a) if arguments.snapshots else [arguments.a]
+    for spec in matches.parse_players(texts, arguments.simulations):
+        if spec is None:
+            raise ValueError(f"{arguments.a!r}: --solved scores players that run here, not engines")
+        game = matches.choose_game(arguments.board, arguments.rule, [spec])
+        numbers = arguments.solved_simulations
+        perfect_play.report(spec, game, numbers, arguments.positions, arguments.seed, arguments.json, command)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -192,6 +196,8 @@ def main(argv: list[str] | None = None) -> int:
     try:
         matches.check_outputs(arguments.json)
         use_compilation_cache()
+        if arguments.snapshots and not arguments.solved:
+            raise ValueError("--snapshots is for --solved; rate.py and tactics.py take snapshots too")
         if arguments.solved:
             evaluate_solved(arguments, command)
             return 0

@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from gomoku_jax.agent import AGENT_FOLDER, PLAYER_SPECS, AgentError, PlayerSpec, parse_player
+from gomoku_jax.agent import AGENT_FOLDER, PLAYER_SPECS, AgentError, PlayerSpec, parse_player, shipped_agents
 from gomoku_jax.arena import MatchResult
 from gomoku_jax.config import Rule
 from gomoku_jax.game import Gomoku, parse_board
@@ -174,6 +174,30 @@ def play_sprt(
 
 
 # Names and identities of players in rows that others read.
+
+
+def split_simulations(text: str) -> tuple[str, int | None]:
+    """`runs/mine@400` → the path and 400, None where it does not say."""
+    path, at, count = text.rpartition("@")
+    return (path, int(count)) if at and count.isdecimal() else (text, None)
+
+
+def snapshots(text: str) -> list[str]:
+    """The agents that a run kept, oldest first, with the simulations that were asked for.
+
+    Raises:
+        AgentError: the folder kept none.
+    """
+    path, count = split_simulations(text)
+    root = pathlib.Path(path)
+    if path in shipped_agents() or not root.is_dir():
+        return [text]
+    found = sorted((root / AGENT_FOLDER).glob("iteration_*"))
+    if not found:
+        raise AgentError(
+            f"--snapshots: {text} has no {AGENT_FOLDER}/iteration_* (training's --snapshot-every)"
+        )
+    return [f"{folder}@{count}" if count is not None else str(folder) for folder in found]
 
 
 def short_name(text: str, spec: PlayerSpec | None, seconds: float) -> str:

@@ -1,8 +1,10 @@
-"""Draws ratings over training time and over simulations a move, from a file of experiments/rate.py. Try:
+"""Draws strength over training time and over simulations a move. Try:
 
 python experiments/plot_strength.py ratings.jsonl --output strength.png
 python experiments/plot_strength.py ratings.jsonl --board 6x6x4
+python experiments/plot_strength.py solved.jsonl --output solved.png
 
+The file is one of experiments/rate.py, for ratings, or of evaluate.py --solved, for perfect play.
 Snapshots of a run (its agents/iteration_... folders) with the same simulations are one curve on the left,
 where players that do not train are levels; an agent at several numbers of simulations, and pure MCTS, are one
 curve each on the right.
@@ -19,6 +21,7 @@ import matplotlib
 
 matplotlib.use("Agg")  # no display is needed
 import matplotlib.pyplot as plt
+import numpy as np
 import rate
 import tyro
 from matplotlib.axes import Axes
@@ -34,7 +37,7 @@ class Arguments:
     """The command line."""
 
     results: tyro.conf.Positional[pathlib.Path]
-    """The results file of experiments/rate.py."""
+    """The rows of experiments/rate.py, or of experiments/evaluate.py --solved."""
     output: pathlib.Path = pathlib.Path("strength.png")
     """The PNG to write."""
     board: str | None = None
@@ -73,6 +76,100 @@ def choose_rows(rows: list[dict[str, Any]], board: str | None) -> list[dict[str,
             f"several kinds of match: {'; '.join(shown)}. Choose with --board, or split the file"
         )
     return rows
+
+
+def solved_rows(rows: list[dict[str, Any]], board: str | None) -> list[dict[str, Any]]:
+    """The rows of evaluate.py --solved, of one board; empty where the file has other rows.
+
+    Raises:
+        ValueError: several boards.
+    """
+    rows = [row for row in rows if "solved" in row and (board is None or board_of(row) == board)]
+    if len(boards := sorted({board_of(row) for row in rows})) > 1:
+        raise ValueError(f"solved positions of {', '.join(boards)}: choose with --board")
+    return rows
+
+
+Points = list[tuple[float, float, float, float]]  # place on the axis, share lost, its interval
+
+
+def solved_curves(rows: list[dict[str, Any]]) -> tuple[dict[str, Points], dict[str, Points]]:
+    """Shares of moves that lose value: by minutes of a run, and by simulations of its last agent."""
+    by_time: dict[str, Points] = {}
+    last: dict[str, tuple[float, dict[str, Any]]] = {}
+    for row in rows:
+        run, slash, _ = row["player"].partition("/")
+        seconds = row.get("info", {}).get("seconds", 0.0)
+        if seconds >= last.get(run, (-1.0, {}))[0]:
+            last[run] = seconds, row
+        for score in row["solved"] if slash and seconds else ():
+            count = score["simulations"]
+            key = f"{run}, " + (f"{count} simulations" if count else "no search")
+            by_time.setdefault(key, []).append(_lost(seconds / 60, score))
+    by_simulations = {
+        run: [_lost(max(score["simulations"], RAW), score) for score in row["solved"]]
+        for run, (_, row) in last.items()
+        if "simulations" in row["solved"][0]
+    }
+    return (
+        {key: sorted(points) for key, points in by_time.items() if len(points) > 1},
+        {key: sorted(points) for key, points in by_simulations.items() if len(points) > 1},
+    )
+
+
+def _lost(place: float, score: dict[str, Any]) -> tuple[float, float, float, float]:
+    low, high = score["kept"]["interval"]
+    return place, 1 - score["kept"]["share"], 1 - high, 1 - low
+
+
+def draw_solved(rows: list[dict[str, Any]], output: pathlib.Path) -> None:
+    """Writes the picture of perfect play.
+
+    Raises:
+        ValueError: nothing that makes a curve.
+    """
+    by_time, by_simulations = solved_curves(rows)
+    panels = [
+        (by_time, "minutes of training, compilation included"),
+        (by_simulations, "simulations a move"),
+    ]
+    panels = [(groups, label) for groups, label in panels if groups]
+    if not panels:
+        raise ValueError(
+            "no curve to draw: score a run with --snapshots, or an agent at two numbers of simulations"
+        )
+    figure, axes = plt.subplots(
+        1, len(panels), figsize=(6.5 * len(panels), 5), constrained_layout=True, squeeze=False
+    )
+    for axis, (groups, label) in zip(axes.flat, panels, strict=True):
+        for color, (name, points) in enumerate(groups.items()):
+            x, y, low, high = np.array(points).T
+            axis.plot(x, y, color=f"C{color}", marker="o", markersize=3, label=name)
+            axis.fill_between(x, np.maximum(low, 1e-4), high, color=f"C{color}", alpha=0.12, linewidth=0)
+        axis.set_xscale("log")
+        axis.set_yscale("log")
+        axis.set_xlabel(label)
+        axis.set_ylabel("moves that lose value, share")
+        axis.yaxis.set_major_formatter("{x:g}")
+        axis.grid(alpha=0.3, which="both")
+        if groups is by_time:
+            axis.xaxis.set_major_formatter("{x:g}")
+            axis.xaxis.set_minor_formatter("{x:g}")
+        else:
+            mark_simulations(axis, {point[0] for points in groups.values() for point in points})
+        axis.legend(fontsize=7, loc="lower left")
+    figure.suptitle(
+        f"{board_of(rows[0])}, {rows[0]['positions']} solved positions; 95 % intervals", fontsize=10
+    )
+    figure.savefig(output, dpi=110)
+    plt.close(figure)
+
+
+def mark_simulations(axis: Axes, places: set[float]) -> None:
+    """A tick at every number of simulations that was used."""
+    ticks = sorted(places)
+    axis.set_xticks(ticks, [f"{place:g}" if place > RAW else "0" for place in ticks], fontsize=7)
+    axis.minorticks_off()
 
 
 def curves(
@@ -155,9 +252,7 @@ def draw(ratings: Ratings, facts: dict[str, dict[str, Any]], title: str, output:
                         va="bottom",
                     )
         else:
-            places = sorted({place for points in groups.values() for place, _ in points})
-            axis.set_xticks(places, [f"{place:g}" if place > RAW else "0" for place in places], fontsize=7)
-            axis.minorticks_off()
+            mark_simulations(axis, {place for points in groups.values() for place, _ in points})
         axis.legend(fontsize=7, loc="lower right")
         # The same axis as odds: Elo is their logarithm.
         odds = axis.twinx()
@@ -176,7 +271,12 @@ def main(argv: list[str] | None = None) -> int:
         matches.check_outputs(arguments.output)
         if not arguments.results.is_file():
             raise ValueError(f"{arguments.results}: no such file; experiments/rate.py writes it")
-        rows = choose_rows(rate.read_rows(arguments.results), arguments.board)
+        rows = rate.read_rows(arguments.results)
+        if solved := solved_rows(rows, arguments.board):
+            draw_solved(solved, arguments.output)
+            print(arguments.output)
+            return 0
+        rows = choose_rows(rows, arguments.board)
 
         def warn(text: str) -> None:
             print(f"warning: {text}", file=sys.stderr)

@@ -25,7 +25,7 @@ import tyro
 from rich.console import Console
 from rich.table import Column, Table
 
-from gomoku_jax.agent import AGENT_FOLDER, PLAYER_SPECS, AgentError, PlayerSpec, parse_player, shipped_agents
+from gomoku_jax.agent import PLAYER_SPECS, AgentError, PlayerSpec, parse_player
 from gomoku_jax.compilation import use_compilation_cache
 from gomoku_jax.config import Rule, to_dict
 from gomoku_jax.game import Gomoku, ascii_board, format_action
@@ -72,42 +72,6 @@ class Entry:
     spec: PlayerSpec
 
 
-def short_name(text: str) -> str:
-    """A path without the folders above it, `runs/mine/agents/best@100` → `mine/best@100`; else the text."""
-    if "/" not in text:
-        return text
-    option, equals, path = text.rpartition("=")
-    parts = pathlib.PurePath(path.partition(":")[2] if path.startswith("gomocup:") else path).parts
-    parts = [part for part in parts if part not in (AGENT_FOLDER, "/", "..", ".")]
-    return (
-        option + equals + "/".join(parts[-2:] if AGENT_FOLDER in pathlib.PurePath(path).parts else parts[-1:])
-    )
-
-
-def split_simulations(text: str) -> tuple[str, int | None]:
-    """`runs/mine@400` → the path and 400, None where it does not say."""
-    path, at, count = text.rpartition("@")
-    return (path, int(count)) if at and count.isdecimal() else (text, None)
-
-
-def snapshots(text: str) -> list[str]:
-    """The agents that a run kept, oldest first, with the simulations that were asked for.
-
-    Raises:
-        AgentError: the folder kept none.
-    """
-    path, count = split_simulations(text)
-    root = pathlib.Path(path)
-    if path in shipped_agents() or not root.is_dir():
-        return [text]
-    found = sorted((root / AGENT_FOLDER).glob("iteration_*"))
-    if not found:
-        raise AgentError(
-            f"--snapshots: {text} has no {AGENT_FOLDER}/iteration_* (training's --snapshot-every)"
-        )
-    return [f"{folder}@{count}" if count is not None else str(folder) for folder in found]
-
-
 def entries_of(arguments: Arguments) -> list[Entry]:
     """The players of the table, agents once for each number of simulations.
 
@@ -120,19 +84,20 @@ def entries_of(arguments: Arguments) -> list[Entry]:
     for count in arguments.simulations:
         if count < 0:
             raise ValueError(f"--simulations {count}: 0 for the network without search, or more")
-    texts = [t for text in arguments.players for t in (snapshots(text) if arguments.snapshots else [text])]
+    texts = [
+        t for text in arguments.players for t in (matches.snapshots(text) if arguments.snapshots else [text])
+    ]
     found = []
     for text in texts:
-        _, said = split_simulations(text)
+        _, said = matches.split_simulations(text)
         spec = parse_player(text)
         if spec.agent is None:
             playouts = int(text.partition(":")[2]) if text.startswith("mcts:") else None
-            found.append(Entry(short_name(text), playouts, spec))
-        elif said is not None:
-            found.append(Entry(short_name(text), said, spec))
-        else:
-            for count in dict.fromkeys(arguments.simulations):
-                found.append(Entry(f"{short_name(text)}@{count}", count, parse_player(text, count)))
+            found.append(Entry(matches.short_name(text, spec, 0.0), playouts, spec))
+            continue
+        for count in dict.fromkeys(arguments.simulations) if said is None else (said,):
+            spec = parse_player(text, count if said is None else None)
+            found.append(Entry(matches.short_name(text, spec, 0.0), count, spec))
     if not found:
         raise ValueError("--simulations: give at least one number")
     return found

@@ -9,7 +9,8 @@ from scipy import stats
 from test_scripts import script, status_and_error
 
 import gomoku_jax as gj
-from gomoku_jax.agent import SHIPPED_FOLDER
+from gomoku_jax.agent import SHIPPED_FOLDER, save_agent
+from gomoku_jax.config import GameConfig
 from gomoku_jax.suites import load_solved
 
 
@@ -70,6 +71,30 @@ def test_evaluate_against_perfect_play(capsys, tmp_path):
     assert row["player"] == "mine" and str(tmp_path) not in rows.read_text()
     code, text = status_and_error(capsys, "evaluate", ["tactical", "--solved", "--board", "3x3x3"])
     assert code == 0 and "tactical on 431 solved positions" in text
+
+
+def test_snapshots_against_perfect_play_make_curves(capsys, tmp_path):
+    agent, rows, picture = gj.load_agent("tictactoe"), tmp_path / "rows.jsonl", tmp_path / "solved.png"
+    for iteration, seconds in ((10, 30.0), (20, 60.0)):
+        folder = tmp_path / "mine" / "agents" / f"iteration_{iteration:06d}"
+        info = {"iteration": iteration, "seconds": seconds}
+        save_agent(folder, GameConfig(3, 3, 3), agent.network, agent.search, agent.params, info)
+    argv = [str(tmp_path / "mine"), "--solved", "--snapshots", "--solved-simulations", "0", "4"]
+    code, _ = status_and_error(capsys, "evaluate", [*argv, "--positions", "60", "--json", str(rows)])
+    found = [json.loads(line) for line in rows.read_text().splitlines()]
+    assert code == 0 and [row["player"] for row in found] == [
+        "mine/iteration_000010",
+        "mine/iteration_000020",
+    ]
+    by_time, by_simulations = script("plot_strength").solved_curves(found)
+    assert [point[0] for point in by_time["mine, 4 simulations"]] == [0.5, 1.0]
+    for (_, lost, low, high), score in zip(by_simulations["mine"], found[1]["solved"], strict=True):
+        count, total = score["kept"]["count"], score["kept"]["total"]
+        assert lost == pytest.approx(1 - count / total) and low - 1e-9 <= lost <= high + 1e-9
+    code, _ = status_and_error(capsys, "plot_strength", [str(rows), "--output", str(picture)])
+    assert code == 0 and picture.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    code, text = status_and_error(capsys, "evaluate", [str(tmp_path / "mine"), "tactical", "--snapshots"])
+    assert code == 2 and "--solved" in text
 
 
 def test_a_research_run_is_trained_scored_and_not_repeated(capsys, tmp_path, monkeypatch):

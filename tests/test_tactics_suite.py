@@ -284,7 +284,7 @@ def test_script_tells_places_side_by_side_and_writes_rows(tmp_path, capsys):
     for iteration in (10, 20):
         folder = run / "agents" / f"iteration_{iteration:06d}"
         save_agent(folder, config, network, SearchConfig(), params, {"iteration": iteration, "seconds": 1.5})
-    assert script().snapshots(f"{run}@8") == [f"{run}/agents/iteration_0000{n}@8" for n in (10, 20)]
+    assert script().matches.snapshots(f"{run}@8") == [f"{run}/agents/iteration_0000{n}@8" for n in (10, 20)]
     shutil.rmtree(run / "agents" / "iteration_000010")
     rows = tmp_path / "rows.jsonl"
     argv = [str(run), "tactical", "--snapshots", "--simulations", "0", "--patterns", "1", "--show", "1"]
