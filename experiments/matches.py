@@ -14,7 +14,7 @@ import numpy as np
 
 from gomoku_jax.agent import AGENT_FOLDER, PLAYER_SPECS, AgentError, PlayerSpec, parse_player, shipped_agents
 from gomoku_jax.arena import MatchResult
-from gomoku_jax.config import Rule
+from gomoku_jax.config import Rule, to_dict
 from gomoku_jax.game import Gomoku, parse_board
 from gomoku_jax.play.files.gamefile import GameFileError
 from gomoku_jax.play.files.openings import OpeningFile, read_openings
@@ -225,7 +225,7 @@ def short_name(text: str, spec: PlayerSpec | None, seconds: float) -> str:
 
 
 def agent_facts(spec: PlayerSpec | None) -> dict[str, Any]:
-    """What a row says of an agent: simulations, training time, and a digest of its parameters."""
+    """What a row says of an agent: its network and search, training time, and a digest of its parameters."""
     if spec is None or spec.agent is None:
         return {}
     digest = hashlib.sha256()
@@ -234,7 +234,8 @@ def agent_facts(spec: PlayerSpec | None) -> dict[str, Any]:
     info = spec.agent.info
     facts = {name: info[name] for name in ("iteration", "seconds", "commit", "seed") if name in info}
     simulations = int(spec.name.rpartition("@")[2])
-    return {"simulations": simulations, "digest": digest.hexdigest()[:12], **facts}
+    configs = {"network": to_dict(spec.agent.network), "search": to_dict(spec.agent.search)}
+    return {"simulations": simulations, "digest": digest.hexdigest()[:12], **facts, **configs}
 
 
 def command_line(script: str, argv: Sequence[str]) -> str:

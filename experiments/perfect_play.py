@@ -107,7 +107,11 @@ def report(
             "seed": seed,
             "solved": rows,
             "seconds": round(seconds, 1),
-            **({"info": spec.agent.info} if spec.agent is not None else {}),
+            **(
+                {"info": spec.agent.info, "agent": matches.agent_facts(spec)}
+                if spec.agent is not None
+                else {}
+            ),
             **provenance(),
             "command": command,
         }
