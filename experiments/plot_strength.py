@@ -25,6 +25,7 @@ import numpy as np
 import rate
 import tyro
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from gomoku_jax.agent import AgentError
 from gomoku_jax.rating import PlayerRating, Ratings, fit_elo
@@ -122,6 +123,38 @@ def _lost(place: float, score: dict[str, Any]) -> tuple[float, float, float, flo
     return place, 1 - score["kept"]["share"], 1 - high, 1 - low
 
 
+def make_panels(
+    by_time: dict[str, list], by_simulations: dict[str, list], wanted: str
+) -> tuple[Figure, list[tuple[Axes, dict[str, list]]]]:
+    """A figure with a logarithmic axis for each of the two groups of curves that is not empty.
+
+    Args:
+        by_time: points by name of the curve, the first number of each the minutes of training.
+        by_simulations: the same with simulations a move.
+        wanted: what to do, for the error.
+
+    Raises:
+        ValueError: no curve at all.
+    """
+    panels = [groups for groups in (by_time, by_simulations) if groups]
+    if not panels:
+        raise ValueError(f"no curve to draw: {wanted}")
+    size = (6.5 * len(panels), 5)
+    figure, axes = plt.subplots(1, len(panels), figsize=size, constrained_layout=True, squeeze=False)
+    for axis, groups in zip(axes.flat, panels, strict=True):
+        axis.set_xscale("log")
+        if groups is by_time:
+            axis.set_xlabel("minutes of training, compilation included")
+            axis.xaxis.set_major_formatter("{x:g}")
+            axis.xaxis.set_minor_formatter("{x:g}")
+        else:
+            axis.set_xlabel("simulations a move")
+            places = sorted({point[0] for points in groups.values() for point in points})
+            axis.set_xticks(places, [f"{place:g}" if place > RAW else "0" for place in places], fontsize=7)
+            axis.minorticks_off()
+    return figure, list(zip(axes.flat, panels, strict=True))
+
+
 def draw_solved(rows: list[dict[str, Any]], output: pathlib.Path) -> None:
     """Writes the picture of perfect play.
 
@@ -129,47 +162,24 @@ def draw_solved(rows: list[dict[str, Any]], output: pathlib.Path) -> None:
         ValueError: nothing that makes a curve.
     """
     by_time, by_simulations = solved_curves(rows)
-    panels = [
-        (by_time, "minutes of training, compilation included"),
-        (by_simulations, "simulations a move"),
-    ]
-    panels = [(groups, label) for groups, label in panels if groups]
-    if not panels:
-        raise ValueError(
-            "no curve to draw: score a run with --snapshots, or an agent at two numbers of simulations"
-        )
-    figure, axes = plt.subplots(
-        1, len(panels), figsize=(6.5 * len(panels), 5), constrained_layout=True, squeeze=False
+    figure, axes = make_panels(
+        by_time, by_simulations, "score a run with --snapshots, or an agent at two numbers of simulations"
     )
-    for axis, (groups, label) in zip(axes.flat, panels, strict=True):
+    for axis, groups in axes:
         for color, (name, points) in enumerate(groups.items()):
             x, y, low, high = np.array(points).T
             axis.plot(x, y, color=f"C{color}", marker="o", markersize=3, label=name)
             axis.fill_between(x, np.maximum(low, 1e-4), high, color=f"C{color}", alpha=0.12, linewidth=0)
-        axis.set_xscale("log")
         axis.set_yscale("log")
-        axis.set_xlabel(label)
         axis.set_ylabel("moves that lose value, share")
         axis.yaxis.set_major_formatter("{x:g}")
         axis.grid(alpha=0.3, which="both")
-        if groups is by_time:
-            axis.xaxis.set_major_formatter("{x:g}")
-            axis.xaxis.set_minor_formatter("{x:g}")
-        else:
-            mark_simulations(axis, {point[0] for points in groups.values() for point in points})
         axis.legend(fontsize=7, loc="lower left")
     figure.suptitle(
         f"{board_of(rows[0])}, {rows[0]['positions']} solved positions; 95 % intervals", fontsize=10
     )
     figure.savefig(output, dpi=110)
     plt.close(figure)
-
-
-def mark_simulations(axis: Axes, places: set[float]) -> None:
-    """A tick at every number of simulations that was used."""
-    ticks = sorted(places)
-    axis.set_xticks(ticks, [f"{place:g}" if place > RAW else "0" for place in ticks], fontsize=7)
-    axis.minorticks_off()
 
 
 def curves(
@@ -214,31 +224,20 @@ def draw(ratings: Ratings, facts: dict[str, dict[str, Any]], title: str, output:
         ValueError: nothing that makes a curve.
     """
     by_time, by_simulations = curves(ratings, facts)
-    panels = [
-        (by_time, "minutes of training, compilation included"),
-        (by_simulations, "simulations a move"),
-    ]
-    panels = [(groups, label) for groups, label in panels if groups]
-    if not panels:
-        raise ValueError(
-            "no curve to draw: rate at least two snapshots of a run (runs/x/agents/iteration_*), or one "
-            "agent at two numbers of simulations"
-        )
+    figure, axes = make_panels(
+        by_time,
+        by_simulations,
+        "rate at least two snapshots of a run (runs/x/agents/iteration_*), or one "
+        "agent at two numbers of simulations",
+    )
     ends = [e for p in ratings.players for e in (p.elo, p.low, p.high) if abs(e) < float("inf")]
     top, bottom = max(ends) + 100, min(ends) - 100
-    figure, axes = plt.subplots(
-        1, len(panels), figsize=(6.5 * len(panels), 5), constrained_layout=True, squeeze=False
-    )
-    for axis, (groups, label) in zip(axes.flat, panels, strict=True):
+    for axis, groups in axes:
         draw_curves(axis, groups, top)
-        axis.set_xscale("log")
-        axis.set_xlabel(label)
         axis.set_ylabel(f"Elo, {ratings.anchor} = 0")
         axis.set_ylim(bottom, top)
         axis.grid(alpha=0.3)
         if groups is by_time:
-            axis.xaxis.set_major_formatter("{x:g}")
-            axis.xaxis.set_minor_formatter("{x:g}")
             for player in ratings.players:
                 if "simulations" not in facts.get(player.name, {}):
                     axis.axhline(player.elo, color="0.6", linewidth=0.8, linestyle=":")
@@ -251,8 +250,6 @@ def draw(ratings: Ratings, facts: dict[str, dict[str, Any]], title: str, output:
                         ha="right",
                         va="bottom",
                     )
-        else:
-            mark_simulations(axis, {place for points in groups.values() for place, _ in points})
         axis.legend(fontsize=7, loc="lower right")
         # The same axis as odds: Elo is their logarithm.
         odds = axis.twinx()
