@@ -36,7 +36,7 @@ from gomoku_jax.metrics import provenance
 from gomoku_jax.play.match import Forfeit, HostMatchResult, play_host_match
 from gomoku_jax.play.opponents import HostPlayer, Limit, make_opponent
 from gomoku_jax.play.record import GameRecord
-from gomoku_jax.rating import SprtResult, pair_outcomes
+from gomoku_jax.rating import SprtResult
 
 
 @dataclasses.dataclass(frozen=True)
@@ -256,9 +256,8 @@ def main(argv: list[str] | None = None) -> int:
             row = {
                 "a": short[0],
                 "b": short[1],
-                "agents": [matches.agent_facts(spec) for spec in specs],
+                "agents": [matches.player_facts(spec) for spec in specs],
                 "game": to_dict(game),
-                "games": result.num_games,
                 "opening_stones": arguments.opening_stones,
                 **(
                     {"openings": matches.openings_facts(arguments.openings, openings)}
@@ -266,15 +265,7 @@ def main(argv: list[str] | None = None) -> int:
                     else {}
                 ),
                 "seed": arguments.seed,
-                "wins": result.wins,
-                "draws": result.draws,
-                "losses": result.losses,
-                "as_black": result.as_black,
-                "as_white": result.as_white,
-                "score": result.score,
-                "interval": result.interval,
-                "distinct_games": result.distinct_games,
-                "pairs": pair_outcomes(result.winners, result.a_is_black),
+                **matches.match_facts(result),
                 **({"sprt": matches.sprt_facts(test)} if test is not None else {}),
                 "seconds": round(seconds, 1),
                 **({"seconds_per_move": seconds_per_move} if None in specs else {}),

@@ -12,7 +12,15 @@ from typing import Any
 import jax
 import numpy as np
 
-from gomoku_jax.agent import AGENT_FOLDER, PLAYER_SPECS, AgentError, PlayerSpec, parse_player, shipped_agents
+from gomoku_jax.agent import (
+    AGENT_FOLDER,
+    PLAYER_SPECS,
+    Agent,
+    AgentError,
+    PlayerSpec,
+    parse_player,
+    shipped_agents,
+)
 from gomoku_jax.arena import MatchResult
 from gomoku_jax.config import Rule, to_dict
 from gomoku_jax.game import Gomoku, parse_board
@@ -224,18 +232,42 @@ def short_name(text: str, spec: PlayerSpec | None, seconds: float) -> str:
     return f"{path}@{simulations}"
 
 
-def agent_facts(spec: PlayerSpec | None) -> dict[str, Any]:
+def match_facts(result: MatchResult) -> dict[str, Any]:
+    """What a row says of a match's result."""
+    return {
+        "games": result.num_games,
+        "wins": result.wins,
+        "draws": result.draws,
+        "losses": result.losses,
+        "as_black": result.as_black,
+        "as_white": result.as_white,
+        "score": result.score,
+        "interval": result.interval,
+        "distinct_games": result.distinct_games,
+        "pairs": pair_outcomes(result.winners, result.a_is_black),
+    }
+
+
+def agent_facts(agent: Agent, simulations: int) -> dict[str, Any]:
     """What a row says of an agent: its network and search, training time, and a digest of its parameters."""
+    digest = hashlib.sha256()
+    for leaf in jax.tree.leaves(agent.params):
+        digest.update(np.ascontiguousarray(leaf).tobytes())
+    info = agent.info
+    return {
+        "simulations": simulations,
+        "digest": digest.hexdigest()[:12],
+        **{name: info[name] for name in ("iteration", "seconds", "commit", "seed") if name in info},
+        "network": to_dict(agent.network),
+        "search": to_dict(agent.search),
+    }
+
+
+def player_facts(spec: PlayerSpec | None) -> dict[str, Any]:
+    """The same of a player; empty for one without an agent."""
     if spec is None or spec.agent is None:
         return {}
-    digest = hashlib.sha256()
-    for leaf in jax.tree.leaves(spec.agent.params):
-        digest.update(np.ascontiguousarray(leaf).tobytes())
-    info = spec.agent.info
-    facts = {name: info[name] for name in ("iteration", "seconds", "commit", "seed") if name in info}
-    simulations = int(spec.name.rpartition("@")[2])
-    configs = {"network": to_dict(spec.agent.network), "search": to_dict(spec.agent.search)}
-    return {"simulations": simulations, "digest": digest.hexdigest()[:12], **facts, **configs}
+    return agent_facts(spec.agent, int(spec.name.rpartition("@")[2]))
 
 
 def command_line(script: str, argv: Sequence[str]) -> str:

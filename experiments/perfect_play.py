@@ -108,7 +108,7 @@ def report(
             "solved": rows,
             "seconds": round(seconds, 1),
             **(
-                {"info": spec.agent.info, "agent": matches.agent_facts(spec)}
+                {"info": spec.agent.info, "agent": matches.player_facts(spec)}
                 if spec.agent is not None
                 else {}
             ),

@@ -37,7 +37,6 @@ from gomoku_jax.rating import (
     crosstable,
     fit_elo,
     merge_pairings,
-    pair_outcomes,
     pair_table,
     rating_table,
 )
@@ -138,7 +137,7 @@ def parse_pool(arguments: Arguments) -> list[Entrant]:
                 raise ValueError(
                     f"{other.text!r} and {text!r} would both be called {name}: rename one of the folders"
                 )
-        entrants.append(Entrant(text, name, spec, matches.agent_facts(spec)))
+        entrants.append(Entrant(text, name, spec, matches.player_facts(spec)))
     return entrants
 
 
@@ -319,15 +318,7 @@ def play_missing(
             "b": b.name,
             **setting,
             "seed": seed,
-            "games": result.num_games,
-            "wins": result.wins,
-            "draws": result.draws,
-            "losses": result.losses,
-            "as_black": result.as_black,
-            "as_white": result.as_white,
-            "score": result.score,
-            "distinct_games": result.distinct_games,
-            "pairs": pair_outcomes(result.winners, result.a_is_black),
+            **matches.match_facts(result),
             "players": {entrant.name: entrant.facts for entrant in pair},
             **(
                 {"forfeits": [f"game {f.game}: {a.name if f.by_a else b.name}" for f in result.forfeits]}

@@ -21,7 +21,6 @@ from gomoku_jax.checkpoint import CheckpointError, read_config
 from gomoku_jax.compilation import use_compilation_cache
 from gomoku_jax.config import GameConfig, from_dict, to_dict
 from gomoku_jax.metrics import provenance
-from gomoku_jax.players import mcts_player, random_player
 from gomoku_jax.suites import load_solved, measure_perfect_play
 
 
@@ -57,23 +56,37 @@ class Arguments:
     """The folder of the shipped agents."""
 
 
-def play_matches(arguments: Arguments, agent: Agent) -> list[tuple[str, int, MatchResult]]:
-    """Opponent, opening stones, result."""
+@dataclasses.dataclass(frozen=True)
+class Played:
+    """A match for the card.
+
+    Attributes:
+        opponent: without folders.
+        facts: of the opponent, where it is an agent.
+        stones: random ones on the board before each pair of games.
+        result: of the agent that is shipped.
+    """
+
+    opponent: str
+    facts: dict[str, Any]
+    stones: int
+    result: MatchResult
+
+
+def play_matches(arguments: Arguments, agent: Agent) -> list[Played]:
+    """All matches of the card."""
     player = agent.player(arguments.simulations)
-    opponents = [("random", random_player(agent.game))]
-    opponents += [(f"mcts:{count}", mcts_player(agent.game, count)) for count in arguments.playouts]
-    for text, spec in zip(arguments.opponents, matches.parse_players(arguments.opponents, None), strict=True):
+    texts = ["random", *(f"mcts:{count}" for count in arguments.playouts), *arguments.opponents]
+    played = []
+    for text, spec in zip(texts, matches.parse_players(texts, None), strict=True):
         if spec is None:
             raise ValueError(f"--opponents {text}: engines are for evaluate.py")
-        opponents.append((matches.short_name(text, spec, 0.0), spec.make(agent.game)))
-    results = []
-    for name, opponent in opponents:
-        with_chance = name == "random" or name.startswith("mcts:") or name == "tactical"
-        for stones in (0,) if name == "random" else (0, 2) if with_chance else (2,):
+        name, opponent = matches.short_name(text, spec, 0.0), spec.make(agent.game)
+        for stones in (0,) if text == "random" else (0, 2) if spec.agent is None else (2,):
             result = play_match(player, opponent, agent.game, arguments.games, arguments.seed, stones)
-            print(f"against {name}, {stones} opening stones: {result}")
-            results.append((name, stones, result))
-    return results
+            print(f"against {name}, {stones} opening stones: {result}", flush=True)
+            played.append(Played(name, matches.player_facts(spec), stones, result))
+    return played
 
 
 def training_time(seconds: float) -> str:
@@ -87,7 +100,7 @@ def began_from(info: dict[str, Any]) -> str:
     return f"`{info['init_from']}`" + (f", trained for {training_time(before)}" if before else "")
 
 
-def model_card(arguments: Arguments, agent: Agent, results: list[tuple[str, int, MatchResult]]) -> str:
+def model_card(arguments: Arguments, agent: Agent, played: list[Played]) -> str:
     """The card, in Markdown."""
     info, game, network = agent.info, agent.game, agent.network
     parameters = sum(leaf.size for leaf in jax.tree.leaves(agent.params))
@@ -129,12 +142,13 @@ def model_card(arguments: Arguments, agent: Agent, results: list[tuple[str, int,
         "| opponent | random opening stones | result | score | as black | as white | distinct games |",
         "|---|---|---|---|---|---|---|",
     ]
-    for name, stones, result in results:
+    for match in played:
+        result = match.result
         low, high = result.interval
         black, white = ("-".join(map(str, part)) for part in (result.as_black, result.as_white))
         total = f"{result.wins}-{result.draws}-{result.losses}"
         score = f"{result.score:.3f} [{low:.3f}, {high:.3f}]"
-        cells = (name, stones, total, score, black, white, result.distinct_games)
+        cells = (match.opponent, match.stones, total, score, black, white, result.distinct_games)
         lines.append("| " + " | ".join(map(str, cells)) + " |")
     lines += perfect_play(agent)
     lines += ["", "The rows with command and versions are in `experiments/results/shipped.jsonl`.", ""]
@@ -178,26 +192,28 @@ def main(argv: list[str] | None = None) -> int:
             if trained.max_minutes == 0:
                 info["iterations"] = trained.iterations
         agent = dataclasses.replace(agent, info=info)
-        results = play_matches(arguments, agent)
+        played = play_matches(arguments, agent)
         folder = arguments.to / arguments.name
         board = from_dict(GameConfig, to_dict(agent.game))
         save_agent(folder, board, agent.network, agent.search, agent.params, info)
-        (folder / "CARD.md").write_text(model_card(arguments, agent, results))
+        (folder / "CARD.md").write_text(model_card(arguments, agent, played))
         facts = provenance() | {
             "command": matches.command_line("ship.py", sys.argv[1:] if argv is None else argv)
         }
+        name = f"{arguments.name}@{arguments.simulations}"
+        ours = matches.agent_facts(agent, arguments.simulations)
         with arguments.results.open("a") as file:
-            for name, stones, result in results:
+            for match in played:
                 row = {
-                    "a": f"{arguments.name}@{arguments.simulations}",
-                    "b": name,
+                    "a": name,
+                    "b": match.opponent,
                     "game": to_dict(agent.game),
+                    "agents": [ours, match.facts],
+                    "opening_stones": match.stones,
+                    "seed": arguments.seed,
+                    **matches.match_facts(match.result),
+                    **facts,
                 }
-                row |= {"opening_stones": stones, "seed": arguments.seed, "games": result.num_games}
-                row |= {"wins": result.wins, "draws": result.draws, "losses": result.losses}
-                row |= {"as_black": result.as_black, "as_white": result.as_white}
-                row |= {"score": result.score, "interval": result.interval}
-                row |= {"distinct_games": result.distinct_games, **facts}
                 file.write(json.dumps(row) + "\n")
     except (AgentError, CheckpointError, ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)

@@ -478,9 +478,9 @@ def test_names_in_rows_have_no_folders_of_the_machine(tmp_path):
     specs = matches.parse_players(texts, None)
     names = [matches.short_name(text, spec, 2.0) for text, spec in zip(texts, specs, strict=True)]
     assert names == ["mine/iteration_000050@8", "tictactoe@1", "mcts:100", "gomocup:engine@2s"]
-    facts = matches.agent_facts(specs[0])
+    facts = matches.player_facts(specs[0])
     assert facts["simulations"] == 8 and facts["seconds"] == 5 and len(facts["digest"]) == 12
-    assert matches.agent_facts(specs[1])["digest"] != facts["digest"]
+    assert matches.player_facts(specs[1])["digest"] != facts["digest"]
     command = matches.command_line("rate.py", [*texts, "--results", str(tmp_path / "r.jsonl"), "runs/x@4"])
     assert str(tmp_path) not in command and command.endswith("gomocup:engine --results r.jsonl runs/x@4")
 

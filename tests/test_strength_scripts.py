@@ -3,6 +3,7 @@
 import json
 import shutil
 
+import chex
 import numpy as np
 import pytest
 from scipy import stats
@@ -151,3 +152,26 @@ def test_the_table_has_students_interval_and_differences_paired_by_seed():
     differences = np.subtract(kept["puct"], kept["default"])
     low, high = stats.t.interval(0.95, 2, differences.mean(), stats.sem(differences))
     assert f"-0.100 [{low:+.3f}, {high:+.3f}]" in line
+
+
+def test_an_agent_is_shipped_with_card_and_rows(capsys, tmp_path):
+    agent, rows = gj.load_agent("tictactoe"), tmp_path / "rows.jsonl"
+    info = {"iteration": 7, "games": 1234, "seconds": 90.0, "seed": 3}
+    save_agent(tmp_path / "run", GameConfig(3, 3, 3), agent.network, agent.search, agent.params, info)
+    argv = [str(tmp_path / "run"), "mine", "--simulations", "4", "--games", "4", "--playouts", "9"]
+    argv += ["--opponents", "tactical", "--to", str(tmp_path / "to"), "--results", str(rows)]
+    code, text = status_and_error(capsys, "ship", argv)
+    assert code == 0, text
+    shipped = gj.load_agent(tmp_path / "to" / "mine")
+    chex.assert_trees_all_equal(shipped.params, agent.params)
+    assert shipped.info["games"] == 1234
+    card = (tmp_path / "to" / "mine" / "CARD.md").read_text()
+    assert "1,234" in card and "1.5 minutes" in card and "solved positions" in card
+    found = [json.loads(line) for line in rows.read_text().splitlines()]
+    played = [(row["b"], row["opening_stones"]) for row in found]
+    assert played == [("random", 0), ("mcts:9", 0), ("mcts:9", 2), ("tactical", 0), ("tactical", 2)]
+    for row in found:
+        assert row["a"] == "mine@4" and row["agents"][0]["simulations"] == 4
+        assert row["score"] == (row["wins"] + row["draws"] / 2) / row["games"] and len(row["pairs"]) == 2
+        assert f"{row['wins']}-{row['draws']}-{row['losses']}" in card
+    assert str(tmp_path) not in rows.read_text() + card
