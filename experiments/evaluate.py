@@ -60,6 +60,8 @@ class Arguments:
     both sides; with --sprt, at most 2000."""
     simulations: int | None = None
     """Simulations a move of agents without @; by default as in their training."""
+    tactical_helper: bool = False
+    """The first player's search is exact one stone ahead: wins, forced blocks, double threats."""
     seconds: float | None = None
     """Seconds a move, of engines (by default 5), and of agents against them (by default as many simulations
     as in their training)."""
@@ -184,6 +186,8 @@ def evaluate_solved(arguments: Arguments, command: str) -> None:
     for spec in matches.parse_players(texts, arguments.simulations):
         if spec is None:
             raise ValueError(f"{arguments.a!r}: --solved scores players that run here, not engines")
+        if arguments.tactical_helper:
+            spec = matches.helped_player(spec)
         game = matches.choose_game(arguments.board, arguments.rule, [spec])
         numbers = arguments.solved_simulations
         perfect_play.report(spec, game, numbers, arguments.positions, arguments.seed, arguments.json, command)
@@ -205,6 +209,13 @@ def main(argv: list[str] | None = None) -> int:
             raise ValueError("a match needs two players; --solved scores one against perfect play")
         texts = (arguments.a, arguments.b)
         specs = matches.parse_players(texts, arguments.simulations)
+        if arguments.tactical_helper:
+            if None in specs or specs[0] is None or specs[0].agent is None:
+                raise ValueError(
+                    f"--tactical-helper: for an agent against players that run here, not {arguments.a} "
+                    f"against {arguments.b}"
+                )
+            specs[0] = matches.helped_player(specs[0])
         game = matches.choose_game(arguments.board, arguments.rule, specs)
         names = [text if spec is None else spec.name for text, spec in zip(texts, specs, strict=True)]
         openings = None

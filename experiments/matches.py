@@ -53,6 +53,19 @@ def parse_players(texts: Sequence[str], simulations: int | None) -> list[PlayerS
     return specs
 
 
+def with_tactical_helper(agent: Agent) -> Agent:
+    """The agent with a search that is exact one stone ahead, see `gomoku_jax.search.tactical`."""
+    return dataclasses.replace(agent, search=dataclasses.replace(agent.search, tactical_helper=True))
+
+
+def helped_player(spec: PlayerSpec) -> PlayerSpec:
+    """A player with the tactical helper in its search; others as they are."""
+    if spec.agent is None:
+        return spec
+    agent, simulations = with_tactical_helper(spec.agent), int(spec.name.rpartition("@")[2])
+    return PlayerSpec(spec.name, agent, lambda game: agent.player(simulations, game))
+
+
 def choose_game(board: str | None, rule: Rule | None, specs: Sequence[PlayerSpec | None]) -> Gomoku:
     """The board that was asked for, or the first agent's; against an engine it has five in a row.
 

@@ -36,6 +36,8 @@ class Arguments:
     """Of the agent, a move, in the matches."""
     playouts: tuple[int, ...] = (1000,)
     """Of pure MCTS, a move; one pair of matches each."""
+    tactical_helper: bool = False
+    """Ship it with a search that is exact one stone ahead: wins, forced blocks, double threats."""
     opponents: tuple[str, ...] = ()
     """Further ones, as evaluate.py names them, such as tactical or best_policy_8_8_5.model@400."""
     games: int = 100
@@ -116,6 +118,11 @@ def model_card(arguments: Arguments, agent: Agent, played: list[Played]) -> str:
         ("rule", game.rule),
         ("network", f"{shape}; {parameters:,} parameters"),
         ("search in training", f"{search.algorithm}, {search.num_simulations} simulations a move"),
+        *(
+            [("search at play", "with the tactical helper: exact one stone ahead")]
+            if arguments.tactical_helper
+            else []
+        ),
         (
             "iteration",
             f"{info['iteration']} of {info['iterations']}"
@@ -192,6 +199,8 @@ def main(argv: list[str] | None = None) -> int:
             if trained.max_minutes == 0:
                 info["iterations"] = trained.iterations
         agent = dataclasses.replace(agent, info=info)
+        if arguments.tactical_helper:
+            agent = matches.with_tactical_helper(agent)
         played = play_matches(arguments, agent)
         folder = arguments.to / arguments.name
         board = from_dict(GameConfig, to_dict(agent.game))

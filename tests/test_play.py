@@ -193,10 +193,13 @@ def test_the_newest_run_on_the_board_is_chosen(tmp_path):
 
 def test_shipped_agents_play_their_board_and_others():
     names = gj.shipped_agents()
-    assert {"tictactoe", "6x6x4"} <= set(names)
+    assert set(names) == {"tictactoe", "6x6x4", "8x8x5", "9x9x5", "15x15x5"}
     assert best_shipped(None) == "6x6x4"
     assert best_shipped(gj.Gomoku(3, 3, 3)) == "tictactoe"
     assert best_shipped(gj.Gomoku(7, 9, 4, "exact")) == "6x6x4"
+    assert best_shipped(gj.Gomoku(8, 8, 5)) == "8x8x5"
+    assert best_shipped(gj.Gomoku(10, 10, 5)) == "9x9x5"
+    assert best_shipped(gj.Gomoku(15, 15, 5)) == best_shipped(gj.Gomoku(20, 20, 5)) == "15x15x5"
     for name in names:
         loaded = gj.load_agent(name)
         card = (SHIPPED_FOLDER / name / "CARD.md").read_text()

@@ -37,6 +37,7 @@ def test_solve_tells_values_and_repeats_a_shipped_set(capsys, tmp_path):
         ("evaluate", ["9x9x5", "--solved"], ["9x9", "3x3x3, 4x4x3"]),
         ("evaluate", ["random", "tactical", "--solved"], ["tactical", "one player"]),
         ("evaluate", ["random"], ["two players"]),
+        ("evaluate", ["random", "tictactoe", "--tactical-helper"], ["random", "tictactoe", "for an agent"]),
         ("evaluate", ["gomocup:x", "--solved"], ["gomocup:x", "engines"]),
         ("evaluate", ["random", "--solved", "--board", "3x3x3", "--positions", "900"], ["900", "431"]),
         ("research", ["run", "--rows", "nothing"], ["nothing", "default", "puct"]),
@@ -55,6 +56,7 @@ def test_evaluate_against_perfect_play(capsys, tmp_path):
     shutil.copytree(SHIPPED_FOLDER / "tictactoe", agent)
     argv = [
         str(agent),
+        "--tactical-helper",
         "--solved",
         "--solved-simulations",
         "0",
@@ -69,6 +71,7 @@ def test_evaluate_against_perfect_play(capsys, tmp_path):
     row = json.loads(rows.read_text())
     assert [score["simulations"] for score in row["solved"]] == [0, 4]
     assert all(score["kept"]["total"] == 60 for score in row["solved"])
+    assert row["agent"]["search"]["tactical_helper"] and row["agent"]["simulations"] == 16
     assert row["player"] == "mine" and str(tmp_path) not in rows.read_text()
     code, text = status_and_error(capsys, "evaluate", ["tactical", "--solved", "--board", "3x3x3"])
     assert code == 0 and "tactical on 431 solved positions" in text
