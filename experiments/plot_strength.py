@@ -100,6 +100,8 @@ def solved_curves(rows: list[dict[str, Any]]) -> tuple[dict[str, Points], dict[s
     last: dict[str, tuple[float, dict[str, Any]]] = {}
     for row in rows:
         run, slash, _ = row["player"].partition("/")
+        if row.get("agent", {}).get("search", {}).get("tactical_helper"):
+            run += ", tactical helper"
         seconds = row.get("info", {}).get("seconds", 0.0)
         if seconds >= last.get(run, (-1.0, {}))[0]:
             last[run] = seconds, row
@@ -109,7 +111,7 @@ def solved_curves(rows: list[dict[str, Any]]) -> tuple[dict[str, Points], dict[s
             by_time.setdefault(key, []).append(_lost(seconds / 60, score))
     by_simulations = {
         run: [_lost(max(score["simulations"], RAW), score) for score in row["solved"]]
-        for run, (_, row) in last.items()
+        for run, (_, row) in sorted(last.items())
         if "simulations" in row["solved"][0]
     }
     return (

@@ -1,7 +1,7 @@
 """A helper for search: exact where a look one stone ahead decides, the network elsewhere.
 
-An ablation, off by default: with it an agent knows wins in one, forced blocks and lost double threats without
-having learned them.
+Off by default. With it an agent knows wins in one, forced blocks and lost double threats without having
+learned them: an ablation in training, a help at play.
 """
 
 from typing import Any
