@@ -59,11 +59,15 @@ def with_tactical_helper(agent: Agent) -> Agent:
 
 
 def helped_player(spec: PlayerSpec) -> PlayerSpec:
-    """A player with the tactical helper in its search; others as they are."""
+    """The player with the tactical helper in its search.
+
+    Raises:
+        ValueError: it is no agent.
+    """
     if spec.agent is None:
-        return spec
-    agent, simulations = with_tactical_helper(spec.agent), int(spec.name.rpartition("@")[2])
-    return PlayerSpec(spec.name, agent, lambda game: agent.player(simulations, game))
+        raise ValueError(f"--tactical-helper: for an agent, not {spec.name}")
+    agent = with_tactical_helper(spec.agent)
+    return dataclasses.replace(spec, agent=agent, make=lambda game: agent.player(spec.simulations, game))
 
 
 def choose_game(board: str | None, rule: Rule | None, specs: Sequence[PlayerSpec | None]) -> Gomoku:
@@ -235,7 +239,7 @@ def short_name(text: str, spec: PlayerSpec | None, seconds: float) -> str:
         return f"{ENGINE_PREFIX}{' '.join(pathlib.PurePath(word).name for word in words)}@{seconds:g}s"
     if spec.agent is None:
         return spec.name
-    path, _, simulations = spec.name.rpartition("@")
+    path, simulations = split_simulations(spec.name)
     folder = pathlib.Path(path)
     if folder.exists():
         folder = folder.absolute()  # for "."
@@ -278,9 +282,9 @@ def agent_facts(agent: Agent, simulations: int) -> dict[str, Any]:
 
 def player_facts(spec: PlayerSpec | None) -> dict[str, Any]:
     """The same of a player; empty for one without an agent."""
-    if spec is None or spec.agent is None:
+    if spec is None or spec.agent is None or spec.simulations is None:
         return {}
-    return agent_facts(spec.agent, int(spec.name.rpartition("@")[2]))
+    return agent_facts(spec.agent, spec.simulations)
 
 
 def command_line(script: str, argv: Sequence[str]) -> str:

@@ -87,7 +87,7 @@ def report(
     started = time.monotonic()
     rows = scores(spec, solved, simulations or SIMULATIONS, seed)
     seconds = time.monotonic() - started
-    name = spec.name.rpartition("@")[0] if spec.agent is not None else spec.name
+    name, _ = matches.split_simulations(spec.name)
     print(f"{name} on {len(solved)} solved positions of {game}:")
     print(f"{'simulations':>11}  {'value-keeping moves':22}  {'value error':22}  sign errors")
     for row in rows:
@@ -101,7 +101,7 @@ def report(
     print(f"A random move keeps the value in {chance:.3f} of them. {seconds:.1f} s")
     if output is not None:
         row = {
-            "player": matches.short_name(name, spec, 0.0).rpartition("@")[0] or name,
+            "player": matches.split_simulations(matches.short_name(spec.name, spec, 0.0))[0],
             "game": to_dict(game),
             "positions": len(solved),
             "seed": seed,

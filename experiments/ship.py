@@ -120,7 +120,7 @@ def model_card(arguments: Arguments, agent: Agent, played: list[Played]) -> str:
         ("search in training", f"{search.algorithm}, {search.num_simulations} simulations a move"),
         *(
             [("search at play", "with the tactical helper: exact one stone ahead")]
-            if arguments.tactical_helper
+            if search.tactical_helper
             else []
         ),
         (

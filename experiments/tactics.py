@@ -95,9 +95,9 @@ def entries_of(arguments: Arguments) -> list[Entry]:
             playouts = int(text.partition(":")[2]) if text.startswith("mcts:") else None
             found.append(Entry(matches.short_name(text, spec, 0.0), playouts, spec))
             continue
-        for count in dict.fromkeys(arguments.simulations) if said is None else (said,):
-            spec = parse_player(text, count if said is None else None)
-            found.append(Entry(matches.short_name(text, spec, 0.0), count, spec))
+        counts = dict.fromkeys(arguments.simulations)
+        for player in [spec] if said is not None else [parse_player(text, count) for count in counts]:
+            found.append(Entry(matches.short_name(text, player, 0.0), player.simulations, player))
     if not found:
         raise ValueError("--simulations: give at least one number")
     return found

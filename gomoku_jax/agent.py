@@ -176,11 +176,13 @@ class PlayerSpec:
         name: for tables and files.
         agent: the agent behind it, if there is one.
         make: builds the player for a game.
+        simulations: a move, of an agent; None for others.
     """
 
     name: str
     agent: Agent | None
     make: Callable[[Gomoku], Player]
+    simulations: int | None = None
 
 
 PLAYER_SPECS = (
@@ -222,4 +224,4 @@ def parse_player(spec: str, num_simulations: int | None = None) -> PlayerSpec:
         raise AgentError(f"player {spec!r}: no such player or folder; choose {PLAYER_SPECS}")
     agent = load_agent(path)
     shown = agent.search.num_simulations if num_simulations is None else num_simulations
-    return PlayerSpec(f"{path}@{shown}", agent, lambda game: agent.player(num_simulations, game))
+    return PlayerSpec(f"{path}@{shown}", agent, lambda game: agent.player(num_simulations, game), shown)

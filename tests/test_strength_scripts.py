@@ -38,6 +38,7 @@ def test_solve_tells_values_and_repeats_a_shipped_set(capsys, tmp_path):
         ("evaluate", ["random", "tactical", "--solved"], ["tactical", "one player"]),
         ("evaluate", ["random"], ["two players"]),
         ("evaluate", ["random", "tictactoe", "--tactical-helper"], ["random", "tictactoe", "for an agent"]),
+        ("evaluate", ["tactical", "--solved", "--tactical-helper"], ["tactical", "for an agent"]),
         ("evaluate", ["gomocup:x", "--solved"], ["gomocup:x", "engines"]),
         ("evaluate", ["random", "--solved", "--board", "3x3x3", "--positions", "900"], ["900", "431"]),
         ("research", ["run", "--rows", "nothing"], ["nothing", "default", "puct"]),
