@@ -46,6 +46,8 @@ ROWS: dict[str, tuple[str, tuple[str, ...]]] = {
     "outcome-only": ("values from outcomes only", ("--selfplay.search-value-fraction", "0")),
     "improved-value": ("search's value under the improved policy", ("--selfplay.search-value", "improved")),
     "no-ema": ("no averaged parameters", ("--learn.ema-decay", "0")),
+    "constant-rate": ("no learning-rate drop at the end", ("--learn.schedule", "constant")),
+    "kl-adaptive": ("KL-adaptive learning rate", ("--learn.schedule", "kl_adaptive")),
     "surprise": ("policy-surprise weighting, half", ("--selfplay.surprise-weight", "0.5")),
     "growing-window": ("a replay window that grows as size^0.75", ("--replay.window-exponent", "0.75")),
     "tactical-helper": ("the tactical helper in the search", ("--search.tactical-helper",)),
