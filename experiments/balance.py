@@ -20,6 +20,7 @@ import jax
 import matches
 import numpy as np
 import tyro
+from rows import command_line
 
 from gomoku_jax.agent import Agent, AgentError, load_agent
 from gomoku_jax.arena import replayed_opening
@@ -165,7 +166,7 @@ def main(argv: list[str] | None = None) -> int:
         )
         if not chosen:
             raise ValueError(f"--max-value {arguments.max_value}: no opening is as even as that")
-        command = matches.command_line("balance.py", sys.argv[1:] if argv is None else argv)
+        command = command_line("balance.py", sys.argv[1:] if argv is None else argv)
         facts = provenance()
         lines = [
             f"# {game}: of {len(order)} openings of {arguments.stones} stones the {len(chosen)} most even",

@@ -12,11 +12,11 @@ The same commands run on accelerators, with larger default sizes. `pip install -
 programs that some of them measure beside ours.
 """
 
-import json
 import sys
 from typing import Annotated
 
 import tyro
+from rows import append_row, command_line
 
 from benchmarks import env, gomocup, memory, net, search, selfplay, train, web
 from gomoku_jax.agent import AgentError
@@ -54,9 +54,10 @@ def main(argv: list[str] | None = None) -> int:
             raise ValueError(f"--json {target}: no such folder")
         rows = _RUNS[type(arguments)](arguments)
         if target is not None:
-            facts = provenance()
-            with target.open("a") as file:
-                file.writelines(json.dumps(row | facts) + "\n" for row in rows)
+            command = command_line("benchmark.py", sys.argv[1:] if argv is None else argv)
+            facts = provenance() | {"command": command}
+            for row in rows:
+                append_row(target, row | facts)
     except (AgentError, ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -17,7 +17,6 @@ an illegal move loses. With --sprt the match stops when it is clear whether the 
 """
 
 import dataclasses
-import json
 import pathlib
 import sys
 import time
@@ -26,6 +25,7 @@ from collections.abc import Callable, Sequence
 import matches
 import perfect_play
 import tyro
+from rows import append_row, command_line
 
 from gomoku_jax.agent import AgentError, PlayerSpec
 from gomoku_jax.arena import MatchResult, play_match
@@ -196,7 +196,7 @@ def evaluate_solved(arguments: Arguments, command: str) -> None:
 def main(argv: list[str] | None = None) -> int:
     """Returns the exit status."""
     arguments = tyro.cli(Arguments, args=argv, description=__doc__)
-    command = matches.command_line("evaluate.py", sys.argv[1:] if argv is None else argv)
+    command = command_line("evaluate.py", sys.argv[1:] if argv is None else argv)
     try:
         matches.check_outputs(arguments.json)
         use_compilation_cache()
@@ -284,8 +284,7 @@ def main(argv: list[str] | None = None) -> int:
                 **provenance(),
                 "command": command,
             }
-            with arguments.json.open("a") as file:
-                file.write(json.dumps(row) + "\n")
+            append_row(arguments.json, row)
     except (AgentError, ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

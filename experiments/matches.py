@@ -287,17 +287,6 @@ def player_facts(spec: PlayerSpec | None) -> dict[str, Any]:
     return agent_facts(spec.agent, spec.simulations)
 
 
-def command_line(script: str, argv: Sequence[str]) -> str:
-    """The command that repeats a row, without the folders of this machine: absolute paths lose theirs."""
-
-    def shorten(word: str) -> str:
-        path = word.removeprefix(ENGINE_PREFIX)
-        parts = [pathlib.PurePath(p).name if p.startswith(("/", "~")) else p for p in path.split(" ")]
-        return word[: len(word) - len(path)] + " ".join(parts)
-
-    return shlex.join([script, *(shorten(word) for word in argv)])
-
-
 def sprt_facts(test: SprtResult) -> dict[str, Any]:
     """What a row says of a sequential test."""
     facts = {name: getattr(test, name) for name in ("elo0", "elo1", "alpha", "beta")}

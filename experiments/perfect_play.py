@@ -1,12 +1,12 @@
 """How close to perfect a player is, on the solved positions: what `evaluate.py --solved` prints."""
 
-import json
 import pathlib
 import time
 from collections.abc import Sequence
 from typing import Any
 
 import matches
+from rows import append_row
 
 from gomoku_jax.agent import PlayerSpec
 from gomoku_jax.config import to_dict
@@ -115,5 +115,4 @@ def report(
             **provenance(),
             "command": command,
         }
-        with output.open("a") as file:
-            file.write(json.dumps(row) + "\n")
+        append_row(output, row)

@@ -26,6 +26,7 @@ import rate
 import tyro
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from rows import read_rows
 
 from gomoku_jax.agent import AgentError
 from gomoku_jax.rating import PlayerRating, Ratings, fit_elo
@@ -270,7 +271,7 @@ def main(argv: list[str] | None = None) -> int:
         matches.check_outputs(arguments.output)
         if not arguments.results.is_file():
             raise ValueError(f"{arguments.results}: no such file; experiments/rate.py writes it")
-        rows = rate.read_rows(arguments.results)
+        rows = read_rows(arguments.results)
         if solved := solved_rows(rows, arguments.board):
             draw_solved(solved, arguments.output)
             print(arguments.output)

@@ -12,7 +12,6 @@ last form rates what is there.
 
 import dataclasses
 import glob
-import json
 import pathlib
 import sys
 import time
@@ -21,6 +20,7 @@ from typing import Any, Literal
 
 import matches
 import tyro
+from rows import Row, append_row, command_line, read_rows
 
 from gomoku_jax.agent import AgentError, PlayerSpec
 from gomoku_jax.arena import MatchResult, check_match, play_match
@@ -40,8 +40,6 @@ from gomoku_jax.rating import (
     pair_table,
     rating_table,
 )
-
-Row = dict[str, Any]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,29 +140,6 @@ def parse_pool(arguments: Arguments) -> list[Entrant]:
 
 
 # The results file.
-
-
-def read_rows(path: pathlib.Path) -> list[Row]:
-    """The rows of a results file; a line cut short is left out with a warning."""
-    rows = []
-    if not path.exists():
-        return rows
-    for number, line in enumerate(path.read_text().splitlines(), 1):
-        try:
-            row = json.loads(line)
-        except json.JSONDecodeError:
-            print(f"warning: {path}, line {number}: cut short, left out", file=sys.stderr)
-            continue
-        if isinstance(row, dict):
-            rows.append(row)
-    return rows
-
-
-def append_row(path: pathlib.Path, row: Row) -> None:
-    """One more line, after a line cut short too."""
-    text = path.read_text() if path.exists() else ""
-    with path.open("a") as file:
-        file.write(("\n" if text and not text.endswith("\n") else "") + json.dumps(row) + "\n")
 
 
 def matching_rows(rows: Sequence[Row], setting: Row, entrants: Sequence[Entrant]) -> list[Row]:
@@ -372,7 +347,7 @@ def rating_row(ratings: Ratings, setting: Row) -> Row:
 def main(argv: list[str] | None = None) -> int:
     """Returns the exit status."""
     arguments = tyro.cli(Arguments, args=argv, description=__doc__)
-    command = matches.command_line("rate.py", sys.argv[1:] if argv is None else argv)
+    command = command_line("rate.py", sys.argv[1:] if argv is None else argv)
     try:
         if arguments.reach < 1:
             raise ValueError(f"--reach {arguments.reach}: at least 1")

@@ -11,7 +11,6 @@ the way. Runs that are in the results already are not repeated, and one that was
 """
 
 import dataclasses
-import json
 import math
 import pathlib
 import subprocess
@@ -20,6 +19,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import tyro
+from rows import append_row, read_rows
 
 from gomoku_jax.agent import AGENT_FOLDER, load_agent
 from gomoku_jax.checkpoint import CHECKPOINT_FOLDER, read_config
@@ -119,13 +119,6 @@ def _budget(arguments: Run) -> dict[str, Any]:
     return {"minutes": arguments.minutes, "clock": arguments.clock}
 
 
-def read_rows(path: pathlib.Path) -> list[dict[str, Any]]:
-    """The JSON rows of a file; none where there is no file."""
-    if not path.exists():
-        return []
-    return [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
-
-
 def score(
     agent_path: pathlib.Path, simulations: tuple[int, ...], later: bool = True
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
@@ -201,8 +194,7 @@ def run(arguments: Run) -> None:
                 f"--minutes {arguments.minutes:g} --clock {arguments.clock}",
             }
             arguments.results.parent.mkdir(parents=True, exist_ok=True)
-            with arguments.results.open("a") as file:
-                file.write(json.dumps(row) + "\n")
+            append_row(arguments.results, row)
             shown = ", ".join(f"{s['kept']:.3f} at {s['simulations']}" for s in scores)
             print(f"{name}, seed {seed}: {info['iteration']} iterations, kept {shown}", flush=True)
 

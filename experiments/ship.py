@@ -6,7 +6,6 @@ python experiments/ship.py runs/mine 15x15x5 --simulations 200 --opponents tacti
 """
 
 import dataclasses
-import json
 import pathlib
 import sys
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import jax
 import matches
 import tyro
+from rows import append_row, command_line
 
 from gomoku_jax.agent import SHIPPED_FOLDER, Agent, AgentError, load_agent, save_agent
 from gomoku_jax.arena import MatchResult, play_match
@@ -206,24 +206,21 @@ def main(argv: list[str] | None = None) -> int:
         board = from_dict(GameConfig, to_dict(agent.game))
         save_agent(folder, board, agent.network, agent.search, agent.params, info)
         (folder / "CARD.md").write_text(model_card(arguments, agent, played))
-        facts = provenance() | {
-            "command": matches.command_line("ship.py", sys.argv[1:] if argv is None else argv)
-        }
+        facts = provenance() | {"command": command_line("ship.py", sys.argv[1:] if argv is None else argv)}
         name = f"{arguments.name}@{arguments.simulations}"
         ours = matches.agent_facts(agent, arguments.simulations)
-        with arguments.results.open("a") as file:
-            for match in played:
-                row = {
-                    "a": name,
-                    "b": match.opponent,
-                    "game": to_dict(agent.game),
-                    "agents": [ours, match.facts],
-                    "opening_stones": match.stones,
-                    "seed": arguments.seed,
-                    **matches.match_facts(match.result),
-                    **facts,
-                }
-                file.write(json.dumps(row) + "\n")
+        for match in played:
+            row = {
+                "a": name,
+                "b": match.opponent,
+                "game": to_dict(agent.game),
+                "agents": [ours, match.facts],
+                "opening_stones": match.stones,
+                "seed": arguments.seed,
+                **matches.match_facts(match.result),
+                **facts,
+            }
+            append_row(arguments.results, row)
     except (AgentError, CheckpointError, ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -12,7 +12,6 @@ stone of a line, whatever k is. Intervals count a puzzle once, not its images.
 """
 
 import dataclasses
-import json
 import pathlib
 import sys
 import time
@@ -24,6 +23,7 @@ import numpy as np
 import tyro
 from rich.console import Console
 from rich.table import Column, Table
+from rows import append_row, command_line
 
 from gomoku_jax.agent import PLAYER_SPECS, AgentError, PlayerSpec, parse_player
 from gomoku_jax.compilation import use_compilation_cache
@@ -170,7 +170,7 @@ def json_row(
         ],
         "seconds": round(seconds, 1),
         **provenance(),
-        "command": matches.command_line("tactics.py", argv),
+        "command": command_line("tactics.py", argv),
     }
 
 
@@ -208,8 +208,7 @@ def main(argv: list[str] | None = None) -> int:
                 [entry.name, *(format_rate(result.rate(place=place)) for place in (*PLACES, None))]
             )
             if arguments.json is not None:
-                with arguments.json.open("a") as file:
-                    file.write(json.dumps(json_row(arguments, argv, entry, result, seconds)) + "\n")
+                append_row(arguments.json, json_row(arguments, argv, entry, result, seconds))
         if len(entries) > 1:
             print_table(f"All kinds, {game}", "player", summary)
     except (AgentError, ValueError, OSError) as error:

@@ -23,7 +23,7 @@ _PACKAGES = ("jax", "jaxlib", "flax", "optax", "mctx", "orbax-checkpoint", "nump
 
 
 def provenance() -> dict[str, Any]:
-    """What a published number must carry: versions, commit, command, hardware, devices."""
+    """What a published number must carry: versions, commit, hardware, devices."""
     import jax  # asks for the devices, which initializes the backend: never at import
 
     source = pathlib.Path(__file__).resolve().parent
@@ -36,7 +36,6 @@ def provenance() -> dict[str, Any]:
     )
     return {
         "commit": git.stdout.strip() or None,
-        "command": " ".join([pathlib.Path(sys.argv[0]).name, *sys.argv[1:]]),
         "processor": _processor(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "devices": [device.device_kind for device in jax.devices()],

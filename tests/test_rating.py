@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import scipy.optimize
 import test_scripts
+from rows import command_line
 
 import gomoku_jax as gj
 from gomoku_jax.agent import save_agent
@@ -481,7 +482,7 @@ def test_names_in_rows_have_no_folders_of_the_machine(tmp_path):
     facts = matches.player_facts(specs[0])
     assert facts["simulations"] == 8 and facts["seconds"] == 5 and len(facts["digest"]) == 12
     assert matches.player_facts(specs[1])["digest"] != facts["digest"]
-    command = matches.command_line("rate.py", [*texts, "--results", str(tmp_path / "r.jsonl"), "runs/x@4"])
+    command = command_line("rate.py", [*texts, "--results", str(tmp_path / "r.jsonl"), "runs/x@4"])
     assert str(tmp_path) not in command and command.endswith("gomocup:engine --results r.jsonl runs/x@4")
 
 

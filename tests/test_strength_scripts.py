@@ -6,6 +6,7 @@ import shutil
 import chex
 import numpy as np
 import pytest
+from rows import read_rows
 from scipy import stats
 from test_scripts import script, status_and_error
 
@@ -128,7 +129,7 @@ def test_a_research_run_is_trained_scored_and_not_repeated(capsys, tmp_path, mon
     research.run(arguments)
     research.run(arguments)
     assert len(commands) == 1 and "puct" in commands[0]
-    (puct,) = research.read_rows(results)
+    (puct,) = read_rows(results)
     assert puct["config"]["search"]["algorithm"] == "puct" and puct["seed"] == 3
     assert [score["simulations"] for score in puct["scores"]] == [0, 8]
     assert puct["curve"][-1]["iteration"] == puct["info"]["iteration"]
