@@ -31,7 +31,7 @@ from gomoku_jax.agent import AgentError, PlayerSpec
 from gomoku_jax.arena import MatchResult, play_match
 from gomoku_jax.compilation import use_compilation_cache
 from gomoku_jax.config import Rule, to_dict
-from gomoku_jax.game import Gomoku, to_sgf
+from gomoku_jax.game import Gomoku
 from gomoku_jax.metrics import provenance
 from gomoku_jax.play.match import Forfeit, HostMatchResult, play_host_match
 from gomoku_jax.play.opponents import HostPlayer, Limit, make_opponent
@@ -170,12 +170,8 @@ def play(
 def write_sgf(folder: pathlib.Path, game: Gomoku, names: list[str], result: MatchResult) -> None:
     """One SGF file a game."""
     folder.mkdir(parents=True, exist_ok=True)
-    forfeited = {forfeit.game for forfeit in result.forfeits} if isinstance(result, HostMatchResult) else ()
-    for i, actions in enumerate(result.games):
-        outcome = {1: "B+", -1: "W+", 0: "0"}[result.winners[i]] + ("F" if i in forfeited else "")
-        black_and_white = names if result.a_is_black[i] else names[::-1]
-        sgf = to_sgf(game, actions, *black_and_white, result=outcome, num_setup=result.opening_stones[i])
-        (folder / f"game_{i:04d}.sgf").write_text(sgf)
+    for i in range(result.num_games):
+        (folder / f"game_{i:04d}.sgf").write_text(result.sgf(i, game, *names))
 
 
 def evaluate_solved(arguments: Arguments, command: str) -> None:

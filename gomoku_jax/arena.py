@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from gomoku_jax.game import Gomoku, State, random_opening
+from gomoku_jax.game import Gomoku, State, random_opening, to_sgf
 
 Player = Callable[[jax.Array, State], jax.Array]  # (key, states [B]) -> actions int32 [B]
 
@@ -154,6 +154,16 @@ class MatchResult:
     def interval(self) -> tuple[float, float]:
         """Wilson interval of the score at 95 %; see `wilson_interval`."""
         return wilson_interval(self.score, self.num_games)
+
+    def outcome(self, index: int) -> str:
+        """Of one game, as SGF's RE says it: B+, W+ or 0."""
+        return {1: "B+", -1: "W+", 0: "0"}[self.winners[index]]
+
+    def sgf(self, index: int, game: Gomoku, a: str, b: str) -> str:
+        """One game as an SGF file, the opening as stones set up; `a` and `b` are the players' names."""
+        black, white = (a, b) if self.a_is_black[index] else (b, a)
+        setup = self.opening_stones[index]
+        return to_sgf(game, self.games[index], black, white, result=self.outcome(index), num_setup=setup)
 
     def __str__(self) -> str:
         low, high = self.interval

@@ -9,7 +9,7 @@ import numpy as np
 from gomoku_jax.arena import MatchResult, match_result
 from gomoku_jax.checkpoint import TrainingState
 from gomoku_jax.config import TrainConfig
-from gomoku_jax.game import Gomoku, to_sgf
+from gomoku_jax.game import Gomoku
 from gomoku_jax.metrics import Clock
 from gomoku_jax.programs import Programs, playing_params
 from gomoku_jax.run_agents import save_run_agent
@@ -93,13 +93,5 @@ def _save_games(
     game = Gomoku.from_config(config.game)
     names = f"iteration {iteration}", f"pure MCTS {num_playouts}"
     for i in range(min(config.evaluation.saved_games, result.num_games)):
-        black, white = names if result.a_is_black[i] else names[::-1]
-        sgf = to_sgf(
-            game,
-            result.games[i],
-            black=black,
-            white=white,
-            result={1: "B+", -1: "W+", 0: "0"}[result.winners[i]],
-            num_setup=result.opening_stones[i],
-        )
+        sgf = result.sgf(i, game, *names)
         (workdir / GAMES_FOLDER / f"iteration_{iteration:06d}_game_{i}.sgf").write_text(sgf)

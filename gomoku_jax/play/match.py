@@ -42,6 +42,11 @@ class HostMatchResult(MatchResult):
 
     forfeits: tuple[Forfeit, ...] = ()
 
+    def outcome(self, index: int) -> str:
+        """As SGF's RE says it, with F after a forfeit: B+F."""
+        forfeited = any(forfeit.game == index for forfeit in self.forfeits)
+        return super().outcome(index) + ("F" if forfeited else "")
+
 
 def play_host_match(
     a: HostPlayer,
