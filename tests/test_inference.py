@@ -299,7 +299,13 @@ def test_new_parameters_compile_nothing():
     assert len({float(output.value[0]) for output in outputs}) == 3
 
 
-@pytest.mark.parametrize("config", [resnet(48, 1), conv(8, inference_dtype="bfloat16")], ids=["48", "conv"])
+@pytest.mark.parametrize(
+    "config",
+    [
+        pytest.param(resnet(48, 1), id="48", marks=pytest.mark.slow),
+        pytest.param(conv(8, inference_dtype="bfloat16"), id="conv"),
+    ],
+)
 def test_search_prepares_what_is_not_prepared(config):
     game = Gomoku(6, 6, 4)
     assert pays(config, 32, 6, 6)

@@ -23,6 +23,22 @@ def test_tictactoe_preset_plays_perfectly_enough(tmp_path):
 
 
 @pytest.mark.slow
+def test_learns_tic_tac_toe_to_a_number():
+    """From nothing to no loss in 100 games against random, and a value that explains outcomes."""
+    config = gj.PRESETS["tictactoe"]
+    programs, state = make_programs(config), init_training_state(config)
+    game = gj.Gomoku(3, 3, 3)
+    metrics = {}
+    for _ in range(12):
+        state, metrics = run_iteration(config, programs, state)
+    assert metrics["learn/explained_variance"] > 0.2
+    player = gj.search_player(game, config.network, state.learner.ema_params, config.search.greedy(32))
+    match = gj.play_match(player, gj.random_player(game), game, num_games=100, seed=3)
+    assert match.losses == 0
+    assert match.wins >= 80
+
+
+@pytest.mark.slow
 def test_default_preset_learns_within_twelve_iterations():
     """To well over half of the points against pure MCTS with 200 playouts, from random openings."""
     config = gj.PRESETS["6x6x4"]
