@@ -54,7 +54,7 @@ class Arguments:
     """The file of matches, read first and appended to."""
     pairs: Literal["neighbours", "all", "none"] = "neighbours"
     """Who meets whom: everyone the next in the list, and then those close in the ratings so far; all; or
-    nobody, to rate what is there."""
+    nobody, to rate what is there: without other players than those of --base, everyone in the file."""
     reach: int = 2
     """Of `neighbours`: how many ranks away opponents are met."""
     games: int = 100
@@ -142,22 +142,22 @@ def parse_pool(arguments: Arguments) -> list[Entrant]:
 # The results file.
 
 
-def matching_rows(rows: Sequence[Row], setting: Row, entrants: Sequence[Entrant]) -> list[Row]:
-    """The matches of the pool under the same conditions.
+def matching_rows(rows: Sequence[Row], setting: Row, entrants: Sequence[Entrant] | None) -> list[Row]:
+    """The matches of the pool under the same conditions; of everybody where there is no pool.
 
     Raises:
         ValueError: a row in which a player's name stood for other parameters.
     """
-    pool = {entrant.name: entrant for entrant in entrants}
+    digests = {entrant.name: entrant.facts.get("digest") for entrant in entrants or ()}
     chosen = []
     for row in rows:
         if not isinstance(row.get("pairs"), list) or {key: row.get(key) for key in setting} != setting:
             continue
-        if row["a"] not in pool or row["b"] not in pool:
+        if entrants is not None and not {row["a"], row["b"]} <= digests.keys():
             continue
         for name in (row["a"], row["b"]):
-            then, now = row.get("players", {}).get(name, {}), pool[name].facts
-            if then.get("digest") != now.get("digest"):
+            digest = row.get("players", {}).get(name, {}).get("digest")
+            if digests.setdefault(name, digest) != digest:
                 raise ValueError(
                     f"{name} is not the player that the results file calls so (its parameters have changed): "
                     "use another results file, or another folder name"
@@ -358,9 +358,6 @@ def main(argv: list[str] | None = None) -> int:
         entrants = parse_pool(arguments)
         if len(entrants) < 2:
             raise ValueError("a pool needs two players")
-        if arguments.anchor not in {entrant.name for entrant in entrants}:
-            names = ", ".join(entrant.name for entrant in entrants)
-            raise ValueError(f"--anchor {arguments.anchor}: not in the pool, which is {names}")
         game = matches.choose_game(arguments.board, arguments.rule, [e.spec for e in entrants])
         openings = None
         setting: Row = {"game": to_dict(game), "opening_stones": arguments.opening_stones, "openings": None}
@@ -369,7 +366,13 @@ def main(argv: list[str] | None = None) -> int:
             facts = matches.openings_facts(arguments.openings, openings)
             setting |= {"opening_stones": 0, "openings": facts}
         check_match(game, arguments.games, setting["opening_stones"], openings)
-        rows = matching_rows(read_rows(arguments.results), setting, entrants)
+        everyone = arguments.pairs == "none" and not arguments.pool
+        rows = matching_rows(read_rows(arguments.results), setting, None if everyone else entrants)
+        names = [entrant.name for entrant in entrants]
+        if everyone:
+            names = list(dict.fromkeys(name for row in rows for name in (row["a"], row["b"])))
+        if arguments.anchor not in names:
+            raise ValueError(f"--anchor {arguments.anchor}: not in the pool, which is {', '.join(names)}")
         table = Matches(arguments, game, openings)
         play_missing(arguments, entrants, setting, rows, table, command)
 
@@ -378,9 +381,9 @@ def main(argv: list[str] | None = None) -> int:
 
         rated = rateable(pairings_of(rows), warn)
         met = {name for pairing in rated for name in (pairing.a, pairing.b)}
-        for entrant in entrants:
-            if entrant.name not in met:
-                warn(f"{entrant.name} has no rating: no match of it that counts")
+        for name in names:
+            if name not in met:
+                warn(f"{name} has no rating: no match of it that counts")
         ratings = fit_elo(
             rated,
             arguments.anchor,

@@ -383,6 +383,10 @@ def test_rate_plays_what_is_missing_and_goes_on(capsys, tmp_path, monkeypatch):
     ]
     code, out = test_scripts.status_and_error(capsys, "rate", [*argv, "--pairs", "none"])
     assert code == 0 and " against " not in out and "Ratings on 4x4" in out
+    # Everyone in the file, whoever is named as the base.
+    argv_none = ["--base", "random", "tactical", *argv[5:], "--pairs", "none"]
+    code, out = test_scripts.status_and_error(capsys, "rate", argv_none)
+    assert code == 0 and out.count("mcts:8") >= 2 and " against " not in out
     # More games top the matches up, with other seeds; another kind of opening is another file of matches.
     code, out = test_scripts.status_and_error(capsys, "rate", [*everyone, "--games", "14"])
     added = [json.loads(line) for line in results.read_text().splitlines()[-6:]]
