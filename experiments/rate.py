@@ -371,6 +371,8 @@ def main(argv: list[str] | None = None) -> int:
         names = [entrant.name for entrant in entrants]
         if everyone:
             names = list(dict.fromkeys(name for row in rows for name in (row["a"], row["b"])))
+            if not names:
+                raise ValueError(f"{arguments.results}: no match on {game} from such openings to rate")
         if arguments.anchor not in names:
             raise ValueError(f"--anchor {arguments.anchor}: not in the pool, which is {', '.join(names)}")
         table = Matches(arguments, game, openings)
