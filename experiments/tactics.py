@@ -51,6 +51,8 @@ class Arguments:
     """Simulations a move of agents without @, one after another; 0 is the network without search."""
     snapshots: bool = False
     """Of run folders ask every agent kept under agents/iteration_*, oldest first, instead of the best."""
+    tactical_helper: bool = False
+    """Every agent's search is exact one stone ahead: wins, forced blocks, double threats."""
     patterns: int = 4
     """Patterns of each kind and place; each makes 16 positions on a square, by colour and symmetry."""
     batch: int | None = None
@@ -97,7 +99,10 @@ def entries_of(arguments: Arguments) -> list[Entry]:
             continue
         counts = dict.fromkeys(arguments.simulations)
         for player in [spec] if said is not None else [parse_player(text, count) for count in counts]:
-            found.append(Entry(matches.short_name(text, player, 0.0), player.simulations, player))
+            name = matches.short_name(text, player, 0.0)
+            if arguments.tactical_helper and player.simulations != 0:
+                name, player = f"{name} with helper", matches.helped_player(player)
+            found.append(Entry(name, player.simulations, player))
     if not found:
         raise ValueError("--simulations: give at least one number")
     return found
@@ -152,13 +157,15 @@ def json_row(
     arguments: Arguments, argv: list[str], entry: Entry, result: SolveRates, seconds: float
 ) -> dict[str, Any]:
     """What was measured, with what it takes to measure it again."""
-    info = entry.spec.agent.info if entry.spec.agent else {}
+    agent = entry.spec.agent
+    info = agent.info if agent else {}
     suite = result.suite
     return {
         "measured": "tactics",
         "player": entry.name,
         "simulations": entry.simulations,
         **({"agent": {k: v for k, v in info.items() if isinstance(v, int | float)}} if info else {}),
+        "tactical_helper": bool(agent and entry.simulations and agent.search.tactical_helper),
         "game": to_dict(suite.game),
         "seed": arguments.seed,
         "patterns_per_group": arguments.patterns,

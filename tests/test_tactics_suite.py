@@ -299,6 +299,14 @@ def test_script_tells_places_side_by_side_and_writes_rows(tmp_path, capsys):
     assert found[0]["command"].startswith("tactics.py mine tactical") and "rows.jsonl" in found[0]["command"]
     short = {r["kind"]: r["rate"] for r in found[1]["rates"] if r["place"] is None}
     assert short["win"] == short["block"] == 1.0 and short["open four"] < 1
+    # With the helper the search of a network that knows nothing wins and blocks too.
+    argv = [str(run), "--snapshots", "--simulations", "0", "8", "--patterns", "1", "--tactical-helper"]
+    assert script().main([*argv, "--json", str(rows)]) == 0
+    alone, helped = [json.loads(line) for line in rows.read_text().splitlines()][2:]
+    assert alone["player"] == found[0]["player"] and not alone["tactical_helper"]
+    assert helped["player"] == "mine/iteration_000020@8 with helper" and helped["tactical_helper"]
+    short = {r["kind"]: r["rate"] for r in helped["rates"] if r["place"] is None}
+    assert short["win"] == short["block"] == 1.0
 
 
 @pytest.mark.parametrize(
