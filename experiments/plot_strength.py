@@ -14,6 +14,7 @@ import dataclasses
 import json
 import pathlib
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import matches
@@ -220,6 +221,18 @@ def draw_curves(axis: Axes, groups: dict[str, list[tuple[float, PlayerRating]]],
         )
 
 
+def grouped(players: Sequence[PlayerRating], distance: float) -> list[tuple[str, float]]:
+    """(names, Elo) of levels, those nearer to each other than `distance` under one name, at the highest."""
+    found: list[tuple[str, float, float]] = []  # names, highest and lowest of the group
+    for player in sorted(players, key=lambda player: -player.elo):
+        if found and found[-1][2] - player.elo < distance:
+            names, highest, _ = found[-1]
+            found[-1] = f"{names}, {player.name}", highest, player.elo
+        else:
+            found.append((player.name, player.elo, player.elo))
+    return [(names, highest) for names, highest, _ in found]
+
+
 def draw(ratings: Ratings, facts: dict[str, dict[str, Any]], title: str, output: pathlib.Path) -> None:
     """Writes the picture.
 
@@ -241,19 +254,19 @@ def draw(ratings: Ratings, facts: dict[str, dict[str, Any]], title: str, output:
         axis.set_ylim(bottom, top)
         axis.grid(alpha=0.3)
         if groups is by_time:
-            for player in ratings.players:
-                if "simulations" not in facts.get(player.name, {}):
-                    axis.axhline(player.elo, color="0.6", linewidth=0.8, linestyle=":")
-                    place = (1.0, player.elo)
-                    axis.annotate(
-                        player.name,
-                        place,
-                        xycoords=("axes fraction", "data"),
-                        fontsize=7,
-                        ha="right",
-                        va="bottom",
-                    )
-        axis.legend(fontsize=7, loc="lower right")
+            levels = [player for player in ratings.players if "simulations" not in facts.get(player.name, {})]
+            for player in levels:
+                axis.axhline(player.elo, color="0.6", linewidth=0.8, linestyle=":")
+            for names, elo in grouped(levels, (top - bottom) / 30):
+                axis.annotate(
+                    names,
+                    (1.0, elo),
+                    xycoords=("axes fraction", "data"),
+                    fontsize=7,
+                    ha="right",
+                    va="bottom",
+                )
+        axis.legend(fontsize=7, loc="lower left" if groups is by_time else "lower right")
         # The same axis as odds: Elo is their logarithm.
         odds = axis.twinx()
         odds.set_yscale("log")
