@@ -84,6 +84,12 @@ class Report:
 
     results: pathlib.Path = RESULTS
     """The JSON rows."""
+    preset: str | None = None
+    """Whose rows, where the file has those of several."""
+    minutes: float | None = None
+    """Of which budget, where the file has several."""
+    clock: Literal["cpu", "wall"] | None = None
+    """By which clock, where the file has both."""
     markdown: pathlib.Path | None = None
     """Write the table here too."""
     plot: pathlib.Path | None = None
@@ -210,10 +216,41 @@ def interval(values: list[float]) -> tuple[float, float, float]:
     return mean, mean - half, mean + half
 
 
+def minutes_of(curve: list[dict[str, Any]], kept: float) -> float:
+    """CPU minutes in which a curve without search first gets to a share of value-keeping moves.
+
+    Between points it is a line; infinity where it never gets there; the first point's time where that is
+    there already.
+    """
+    before: tuple[float, float] | None = None
+    for point in curve:
+        minutes, share = point["cpu_seconds"] / 60, point["kept_0"]
+        if share >= kept:
+            if before is None:
+                return minutes
+            return before[0] + (minutes - before[0]) * (kept - before[1]) / (share - before[1])
+        before = minutes, share
+    return math.inf
+
+
+def default_minutes(seeds: dict[int, dict[str, Any]], default: dict[int, dict[str, Any]]) -> str:
+    """In how many CPU minutes the default is where these runs end, without search; median of the seeds."""
+    found = []
+    for seed in set(seeds) & set(default):
+        curve = default[seed]["curve"]
+        found.append(minutes_of(curve, seeds[seed]["curve"][-1]["kept_0"]))
+    median = sorted(found)[len(found) // 2]
+    longest = max(default[seed]["curve"][-1]["cpu_seconds"] for seed in default) / 60
+    shortest = min(default[seed]["curve"][0]["cpu_seconds"] for seed in default) / 60
+    if math.isinf(median):
+        return f"> {longest:.1f}"
+    return f"< {median:.1f}" if median <= shortest else f"{median:.1f}"
+
+
 def table(rows: list[dict[str, Any]]) -> str:
     """Markdown: a line for each row, mean and interval over seeds, and the difference from the default.
 
-    The difference is paired by seed.
+    The difference is paired by seed. The last column is what a change costs in time.
     """
     by_name: dict[str, dict[int, dict[str, Any]]] = {}
     for row in rows:
@@ -229,8 +266,8 @@ def table(rows: list[dict[str, Any]]) -> str:
     heads = ["no search" if number == 0 else f"{number}" for number in simulations]
     lines = [
         f"| change | seeds | iterations | games | {' | '.join(heads)} | value error | "
-        "against the default at 100 |",
-        "|---|---|---|---|" + "---|" * len(heads) + "---|---|",
+        "against the default at 100 | the default is there in |",
+        "|---|---|---|---|" + "---|" * len(heads) + "---|---|---|",
     ]
     default = by_name.get("default", {})
     for name in [name for name in ROWS if name in by_name]:
@@ -246,40 +283,45 @@ def table(rows: list[dict[str, Any]]) -> str:
         at = 100 if 100 in simulations else simulations[-1]
         differences = [kept(seeds[seed], at) - kept(default[seed], at) for seed in common]
         if name == "default" or not differences:
-            cells.append("")
+            cells += ["", ""]
         else:
             mean, low, high = interval(differences)
             cells.append(f"{mean:+.3f}" + (f" [{low:+.3f}, {high:+.3f}]" if math.isfinite(low) else ""))
+            cells.append(f"{default_minutes(seeds, default)} min")
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
 
 def draw(rows: list[dict[str, Any]], path: pathlib.Path) -> None:
-    """Value-keeping moves over CPU minutes, the mean of each row's runs with their spread."""
+    """Moves that lose value over CPU minutes, every run of a row beside those of the default."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import LogLocator
 
     names = [name for name in ROWS if any(row["row"] == name for row in rows)]
-    columns = 4
+    names = [name for name in names if name != "default"] or names
+    columns = min(4, len(names))
     height = math.ceil(len(names) / columns)
     figure, axes = plt.subplots(
         height,
         columns,
-        figsize=(13, 2.9 * height),
+        figsize=(1.5 + 3 * columns, 0.6 + 2.7 * height),
         sharex=True,
         sharey=True,
         squeeze=False,
         layout="constrained",
     )
+    floor = 0.5 / rows[0]["scores"][0]["positions"]  # a share of 0 has no logarithm
 
     def lines(name: str) -> list[tuple[list[float], list[float], list[float]]]:
         found = []
         for row in rows:
             if row["row"] == name:
                 minutes = [point["cpu_seconds"] / 60 for point in row["curve"]]
-                found.append((minutes, *([point[f"kept_{n}"] for point in row["curve"]] for n in (0, 100))))
+                lost = [[max(1 - point[f"kept_{n}"], floor) for point in row["curve"]] for n in (0, 100)]
+                found.append((minutes, *lost))
         return found
 
     for axis, name in zip(axes.flat, names, strict=False):
@@ -288,14 +330,19 @@ def draw(rows: list[dict[str, Any]], path: pathlib.Path) -> None:
                 axis.plot(minutes, searched, color=color, linewidth=1.3)
                 axis.plot(minutes, raw, color=color, linewidth=1.0, linestyle=":")
         axis.set_title(ROWS[name][0], fontsize=8)
-        axis.grid(alpha=0.3)
-        axis.set_ylim(0.4, 1.0)
+        axis.grid(alpha=0.3, which="both")
+        axis.set_xscale("log")
+        axis.set_yscale("log")
+        for side in (axis.xaxis, axis.yaxis):
+            side.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            side.set_major_formatter("{x:g}")
+            side.set_minor_formatter("")
     for axis in axes.flat[len(names) :]:
         axis.set_axis_off()
     for axis in axes[-1]:
         axis.set_xlabel("CPU minutes", fontsize=8)
     for axis in axes[:, 0]:
-        axis.set_ylabel("value-keeping moves", fontsize=8)
+        axis.set_ylabel("moves that lose value, share", fontsize=8)
     figure.suptitle(
         "Blue: with the change, grey: the default; lines 100 simulations, dots no search", fontsize=9
     )
@@ -312,6 +359,14 @@ def report(arguments: Report) -> None:
     rows = read_rows(arguments.results)
     if not rows:
         raise ValueError(f"{arguments.results} holds no rows: run the table first")
+    for key in ("preset", "minutes", "clock"):
+        there = sorted({row[key] for row in rows})
+        wanted = getattr(arguments, key)
+        if wanted is None and len(there) > 1:
+            raise ValueError(f"--{key}: say which; the file has {', '.join(map(str, there))}")
+        if wanted is not None and wanted not in there:
+            raise ValueError(f"--{key} {wanted}: the file has {', '.join(map(str, there))}")
+        rows = [row for row in rows if wanted is None or row[key] == wanted]
     text = table(rows)
     print(text)
     if arguments.markdown is not None:

@@ -146,7 +146,9 @@ def test_the_table_has_students_interval_and_differences_paired_by_seed():
 
     def row(name: str, seed: int, kept: float):
         scores = [{"simulations": 100, "kept": kept, "value_error": 0.5}]
-        return {"row": name, "seed": seed, "scores": scores, "info": {"iteration": 10, "games": 2000}}
+        curve = [{"cpu_seconds": 120.0 * n, "kept_0": kept * n / 5} for n in range(1, 6)]
+        facts = {"info": {"iteration": 10, "games": 2000}, "curve": curve}
+        return {"row": name, "seed": seed, "scores": scores, **facts}
 
     kept = {"default": (0.90, 0.92, 0.97), "puct": (0.80, 0.83, 0.86)}
     rows = [row(name, seed, value) for name, values in kept.items() for seed, value in enumerate(values)]
@@ -157,6 +159,30 @@ def test_the_table_has_students_interval_and_differences_paired_by_seed():
     differences = np.subtract(kept["puct"], kept["default"])
     low, high = stats.t.interval(0.95, 2, differences.mean(), stats.sem(differences))
     assert f"-0.100 [{low:+.3f}, {high:+.3f}]" in line
+    # The default is on its straight line where the change ends: ten minutes times the ratio of the shares.
+    minutes = sorted(10 * a / b for a, b in zip(kept["puct"], kept["default"], strict=True))
+    assert line.endswith(f"| {minutes[1]:.1f} min |")
+    curve = rows[0]["curve"]
+    assert research.minutes_of(curve, 0.1) == 2.0 and research.minutes_of(curve, 0.95) == float("inf")
+    assert research.minutes_of(curve, 0.45) == pytest.approx(5.0)
+
+
+def test_a_report_is_of_one_budget(capsys, tmp_path):
+    research, results = script("research"), tmp_path / "rows.jsonl"
+    facts = {"row": "default", "seed": 0, "info": {"iteration": 9, "games": 700}, "clock": "cpu"}
+    facts |= {"scores": [{"simulations": 0, "kept": 0.5, "value_error": 0.25, "positions": 10}]}
+    facts |= {"curve": [{"cpu_seconds": 60.0, "kept_0": 0.5, "kept_100": 1.0}]}
+    for minutes in (1.0, 2.0):
+        row = facts | {"preset": "6x6x4", "minutes": minutes}
+        results.write_text((results.read_text() if results.exists() else "") + json.dumps(row) + "\n")
+    code, text = status_and_error(capsys, "research", ["report", "--results", str(results)])
+    assert code == 2 and "--minutes: say which; the file has 1.0, 2.0" in text
+    argv = ["report", "--results", str(results), "--minutes", "2"]
+    code, text = status_and_error(capsys, "research", argv)
+    assert code == 0 and "| the default | 1 | 9 | 700 | 0.500 |" in text
+    code, text = status_and_error(capsys, "research", [*argv, "--preset", "9x9x5"])
+    assert code == 2 and "--preset 9x9x5: the file has 6x6x4" in text
+    assert research.read_rows(results)[0]["minutes"] == 1.0
 
 
 def test_an_agent_is_shipped_with_card_and_rows(capsys, tmp_path):
