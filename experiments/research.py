@@ -216,15 +216,21 @@ def interval(values: list[float]) -> tuple[float, float, float]:
     return mean, mean - half, mean + half
 
 
-def minutes_of(curve: list[dict[str, Any]], kept: float) -> float:
-    """CPU minutes in which a curve without search first gets to a share of value-keeping moves.
+def minutes_at(row: dict[str, Any]) -> list[float]:
+    """When the points of a run's curve were, by the clock of its budget."""
+    seconds = "seconds" if row["clock"] == "wall" else "cpu_seconds"
+    return [point[seconds] / 60 for point in row["curve"]]
+
+
+def minutes_to(row: dict[str, Any], kept: float) -> float:
+    """In how many minutes a run without search first gets to a share of value-keeping moves.
 
     Between points it is a line; infinity where it never gets there; the first point's time where that is
     there already.
     """
     before: tuple[float, float] | None = None
-    for point in curve:
-        minutes, share = point["cpu_seconds"] / 60, point["kept_0"]
+    for minutes, point in zip(minutes_at(row), row["curve"], strict=True):
+        share = point["kept_0"]
         if share >= kept:
             if before is None:
                 return minutes
@@ -234,17 +240,14 @@ def minutes_of(curve: list[dict[str, Any]], kept: float) -> float:
 
 
 def default_minutes(seeds: dict[int, dict[str, Any]], default: dict[int, dict[str, Any]]) -> str:
-    """In how many CPU minutes the default is where these runs end, without search; median of the seeds."""
-    found = []
-    for seed in set(seeds) & set(default):
-        curve = default[seed]["curve"]
-        found.append(minutes_of(curve, seeds[seed]["curve"][-1]["kept_0"]))
-    median = sorted(found)[len(found) // 2]
-    longest = max(default[seed]["curve"][-1]["cpu_seconds"] for seed in default) / 60
-    shortest = min(default[seed]["curve"][0]["cpu_seconds"] for seed in default) / 60
+    """In how many minutes the default is where these runs end, without search; the median of the seeds."""
+    common = sorted(set(seeds) & set(default))
+    found = sorted(minutes_to(default[seed], seeds[seed]["curve"][-1]["kept_0"]) for seed in common)
+    median = found[len(found) // 2]
     if math.isinf(median):
-        return f"> {longest:.1f}"
-    return f"< {median:.1f}" if median <= shortest else f"{median:.1f}"
+        return f"> {max(minutes_at(default[seed])[-1] for seed in common):.1f}"
+    first = max(minutes_at(default[seed])[0] for seed in common)
+    return f"< {median:.1f}" if median <= first else f"{median:.1f}"
 
 
 def table(rows: list[dict[str, Any]]) -> str:
@@ -293,7 +296,7 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 
 def draw(rows: list[dict[str, Any]], path: pathlib.Path) -> None:
-    """Moves that lose value over CPU minutes, every run of a row beside those of the default."""
+    """Moves that lose value over minutes, every run of a row beside those of the default."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -319,9 +322,8 @@ def draw(rows: list[dict[str, Any]], path: pathlib.Path) -> None:
         found = []
         for row in rows:
             if row["row"] == name:
-                minutes = [point["cpu_seconds"] / 60 for point in row["curve"]]
                 lost = [[max(1 - point[f"kept_{n}"], floor) for point in row["curve"]] for n in (0, 100)]
-                found.append((minutes, *lost))
+                found.append((minutes_at(row), *lost))
         return found
 
     for axis, name in zip(axes.flat, names, strict=False):
@@ -340,7 +342,7 @@ def draw(rows: list[dict[str, Any]], path: pathlib.Path) -> None:
     for axis in axes.flat[len(names) :]:
         axis.set_axis_off()
     for axis in axes[-1]:
-        axis.set_xlabel("CPU minutes", fontsize=8)
+        axis.set_xlabel("minutes" if rows[0]["clock"] == "wall" else "CPU minutes", fontsize=8)
     for axis in axes[:, 0]:
         axis.set_ylabel("moves that lose value, share", fontsize=8)
     figure.suptitle(

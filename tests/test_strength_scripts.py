@@ -147,7 +147,7 @@ def test_the_table_has_students_interval_and_differences_paired_by_seed():
     def row(name: str, seed: int, kept: float):
         scores = [{"simulations": 100, "kept": kept, "value_error": 0.5}]
         curve = [{"cpu_seconds": 120.0 * n, "kept_0": kept * n / 5} for n in range(1, 6)]
-        facts = {"info": {"iteration": 10, "games": 2000}, "curve": curve}
+        facts = {"info": {"iteration": 10, "games": 2000}, "curve": curve, "clock": "cpu"}
         return {"row": name, "seed": seed, "scores": scores, **facts}
 
     kept = {"default": (0.90, 0.92, 0.97), "puct": (0.80, 0.83, 0.86)}
@@ -162,9 +162,8 @@ def test_the_table_has_students_interval_and_differences_paired_by_seed():
     # The default is on its straight line where the change ends: ten minutes times the ratio of the shares.
     minutes = sorted(10 * a / b for a, b in zip(kept["puct"], kept["default"], strict=True))
     assert line.endswith(f"| {minutes[1]:.1f} min |")
-    curve = rows[0]["curve"]
-    assert research.minutes_of(curve, 0.1) == 2.0 and research.minutes_of(curve, 0.95) == float("inf")
-    assert research.minutes_of(curve, 0.45) == pytest.approx(5.0)
+    assert research.minutes_to(rows[0], 0.1) == 2.0 and research.minutes_to(rows[0], 0.95) == float("inf")
+    assert research.minutes_to(rows[0], 0.45) == pytest.approx(5.0)
 
 
 def test_a_report_is_of_one_budget(capsys, tmp_path):
