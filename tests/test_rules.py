@@ -108,7 +108,7 @@ def games_and_actions(draw) -> tuple[Gomoku, list[int]]:
 
 
 @hypothesis.given(games_and_actions())
-@hypothesis.settings(max_examples=70)
+@hypothesis.settings(max_examples=100)
 def test_random_games_match_the_oracle(case):
     game, actions = case
     points = game.num_actions

@@ -167,7 +167,7 @@ def test_the_table_has_students_interval_and_differences_paired_by_seed():
 
 
 def test_a_report_is_of_one_budget(capsys, tmp_path):
-    research, results = script("research"), tmp_path / "rows.jsonl"
+    results = tmp_path / "rows.jsonl"
     facts = {"row": "default", "seed": 0, "info": {"iteration": 9, "games": 700}, "clock": "cpu"}
     facts |= {"scores": [{"simulations": 0, "kept": 0.5, "value_error": 0.25, "positions": 10}]}
     facts |= {"curve": [{"cpu_seconds": 60.0, "kept_0": 0.5, "kept_100": 1.0}]}
@@ -181,7 +181,6 @@ def test_a_report_is_of_one_budget(capsys, tmp_path):
     assert code == 0 and "| the default | 1 | 9 | 700 | 0.500 |" in text
     code, text = status_and_error(capsys, "research", [*argv, "--preset", "9x9x5"])
     assert code == 2 and "--preset 9x9x5: the file has 6x6x4" in text
-    assert research.read_rows(results)[0]["minutes"] == 1.0
 
 
 def test_an_agent_is_shipped_with_card_and_rows(capsys, tmp_path):
