@@ -188,6 +188,7 @@ def main(argv: list[str] | None = None) -> int:
     """Returns the exit status."""
     arguments = tyro.cli(Arguments, args=argv, description=__doc__)
     try:
+        matches.check_outputs(arguments.results)
         use_compilation_cache()
         agent = load_agent(arguments.run)
         given = {name: getattr(arguments, name) for name in ("commit", "processor", "cores")}

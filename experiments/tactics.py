@@ -194,6 +194,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         if arguments.batch is not None and arguments.batch < 1:
             raise ValueError(f"--batch {arguments.batch}: at least 1")
+        matches.check_outputs(arguments.json)
         use_compilation_cache()
         entries = entries_of(arguments)
         game = matches.choose_game(arguments.board, arguments.rule, [entry.spec for entry in entries])

@@ -42,6 +42,7 @@ def test_solve_tells_values_and_repeats_a_shipped_set(capsys, tmp_path):
         ("evaluate", ["tactical", "--solved", "--tactical-helper"], ["tactical", "for an agent"]),
         ("evaluate", ["gomocup:x", "--solved"], ["gomocup:x", "engines"]),
         ("evaluate", ["random", "--solved", "--board", "3x3x3", "--positions", "900"], ["900", "431"]),
+        ("ship", ["tictactoe", "mine", "--training", "x", "--results", "no/such.jsonl"], ["no/such.jsonl"]),
         ("research", ["run", "--rows", "nothing"], ["nothing", "default", "puct"]),
         ("research", ["run", "--preset", "9x9x5"], ["9x9", "solved"]),
         ("research", ["report", "--results", "nowhere.jsonl"], ["nowhere.jsonl", "no rows"]),

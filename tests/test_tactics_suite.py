@@ -318,6 +318,7 @@ def test_script_tells_places_side_by_side_and_writes_rows(tmp_path, capsys):
         (["random", "--board", "2x9x5"], "height = 2"),
         (["6x6x4", "--simulations", "-1"], "--simulations -1"),
         (["random", "--batch", "0"], "--batch 0"),
+        (["random", "--json", "no/such.jsonl"], "no/such.jsonl: not a file in a folder that exists"),
         (["random", "--patterns", "0"], "patterns_per_group = 0"),
     ],
 )
