@@ -12,9 +12,11 @@ from typing import Any, Literal, TypeVar
 
 MIN_SIDE = 3
 MAX_SIDE = 26  # one letter a column
-RULES = ("freestyle", "exact")
+RULES = ("freestyle", "exact", "caro", "caro_overline", "renju")
+RENJU_STONES = 5  # renju is five in a row, by definition
 
-Rule = Literal["freestyle", "exact"]
+Rule = Literal["freestyle", "exact", "caro", "caro_overline", "renju"]
+Forbidden = Literal["illegal", "loses"]
 Planes = Literal["all", "stones"]
 
 
@@ -42,13 +44,18 @@ def _require_between(name: str, value: Any, least: float, most: float) -> None:
     )
 
 
-def validate_game(height: int, width: int, k: int, rule: str) -> None:
+def validate_game(height: int, width: int, k: int, rule: str, forbidden: str = "illegal") -> None:
     """Raises ValueError where no game of this size and rule exists."""
     for name, side in (("height", height), ("width", width)):
         _require_int(name, side, MIN_SIDE, MAX_SIDE)
     _require_int("k", k, 3)
     _require(k <= max(height, width), "k", k, f"at most the longer side of the {height}x{width} board")
     _require_choice("rule", rule, RULES)
+    if rule == "renju":
+        _require(k == RENJU_STONES, "k", k, f"renju is {RENJU_STONES} in a row")
+    _require_choice("forbidden", forbidden, ("illegal", "loses"))
+    if rule != "renju":
+        _require(forbidden == "illegal", "forbidden", forbidden, f"no move is forbidden under {rule}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,10 +65,11 @@ class GameConfig:
     height: int = 6  # rows, 3 to 26
     width: int = 6  # columns, 3 to 26
     k: int = 4  # stones in a row that win
-    rule: Rule = "freestyle"  # "freestyle": k or more win; "exact": exactly k
+    rule: Rule = "freestyle"  # what wins, and what is forbidden; see `Gomoku`
+    forbidden: Forbidden = "illegal"  # renju: are Black's forbidden points masked, or does a stone there lose?
 
     def __post_init__(self):
-        validate_game(self.height, self.width, self.k, self.rule)
+        validate_game(self.height, self.width, self.k, self.rule, self.forbidden)
 
 
 @dataclasses.dataclass(frozen=True)

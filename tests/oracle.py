@@ -42,9 +42,24 @@ def winning_runs(board, k: int, rule: str) -> list[tuple[int, list[Cell]]]:
     for line in straight_lines(height, width):
         for colour, group in itertools.groupby(line, key=lambda cell: int(board[cell[0]][cell[1]])):
             run = list(group)
-            if colour and (len(run) == k if rule == "exact" else len(run) >= k):
+            if colour and run_wins(board, line, run, k, rule):
                 found.append((colour, run))
     return found
+
+
+def run_wins(board, line: list[Cell], run: list[Cell], k: int, rule: str) -> bool:
+    """Does an unbroken run of stones on a full row, column or diagonal win? Renju's is the test's own affair."""
+    if rule == "freestyle":
+        return len(run) >= k
+    if rule == "caro_overline" and len(run) > k:
+        return True
+    if len(run) != k or rule == "exact":
+        return len(run) == k
+    assert rule in ("caro", "caro_overline")
+    first, last = line.index(run[0]), line.index(run[-1])
+    ends = [line[i] for i in (first - 1, last + 1) if 0 <= i < len(line)]  # none is off the board
+    colour = board[run[0][0]][run[0][1]]
+    return [board[row][col] for row, col in ends] != [-colour, -colour]
 
 
 def winners(board, k: int, rule: str) -> set[int]:

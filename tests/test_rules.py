@@ -31,7 +31,9 @@ from gomoku_jax.game.tables import line_end_table, line_table
 
 RULES: tuple[Rule, ...] = ("freestyle", "exact")
 BOARDS = [(3, 3, 3), (4, 5, 3), (7, 4, 4), (3, 8, 5), (15, 15, 5)]
+CARO: tuple[Rule, ...] = ("caro", "caro_overline")
 GAMES = [Gomoku(*board, rule) for board in BOARDS for rule in RULES]
+GAMES += [Gomoku(*board, rule) for board in [(4, 5, 3), (7, 4, 4), (15, 15, 5)] for rule in CARO]
 
 
 def oracle_game(game: Gomoku) -> oracle.Game:
@@ -250,21 +252,25 @@ def test_named_lines():
 
 
 @pytest.mark.parametrize(
-    "size, moves, freestyle, exact",
+    "size, moves, freestyle, exact, caro, caro_overline",
     [
         # piskvork_renju issue 1: six in a column, f7 to f12.
-        (20, "b10e10f11g9f10h8f8g7f7i10f12q5f9", 1, 0),
+        (20, "b10e10f11g9f10h8f8g7f7i10f12q5f9", 1, 0, 0, 1),
         # GomokuZero issue 5: three and two joined make six.
-        (15, "b1a12c1c12d1e12f1g12g1i12e1", 1, 0),
+        (15, "b1a12c1c12d1e12f1g12g1i12e1", 1, 0, 0, 1),
         # A white six, from renju-python's tests.
-        (15, "a1a2c1b2e1d2g1e2i1f2k1c2", -1, 0),
-        # Gomocup's caro cases: what closes the ends of a five is nothing to these rules.
-        (15, "e8d8f8j8g8a1h8c1i8", 1, 1),
-        (15, "e8d8f8a1g8c1h8e1i8", 1, 1),
+        (15, "a1a2c1b2e1d2g1e2i1f2k1c2", -1, 0, 0, -1),
+        # Gomocup's caro cases: a five with the opponent's stones at both its ends, and at one.
+        (15, "e8d8f8j8g8a1h8c1i8", 1, 1, 0, 0),
+        (15, "e8d8f8a1g8c1h8e1i8", 1, 1, 1, 1),
+        # The edge of the board does not block: a1 to e1 with a white stone on f1.
+        (15, "a1f1b1a9c1c9d1e9e1", 1, 1, 1, 1),
+        # Six of Black's, b1 to g1, with white stones on a1 and h1.
+        (15, "b1a1c1h1d1a9f1c9g1e9e1", 1, 0, 0, 1),
     ],
 )
-def test_published_overlines(size, moves, freestyle, exact):
-    for rule, winner in zip(RULES, (freestyle, exact), strict=True):
+def test_published_overlines(size, moves, freestyle, exact, caro, caro_overline):
+    for rule, winner in zip([*RULES, *CARO], (freestyle, exact, caro, caro_overline), strict=True):
         state = replay_moves(Gomoku(size, size, 5, rule), moves)
         assert (int(state.winner), bool(state.terminated)) == (winner, winner != 0)
 
@@ -573,7 +579,7 @@ def playouts_both_ways(game: Gomoku, states: State, key: jax.Array):
     return turns, jax.vmap(lambda s, t: playout_winner(game, s, t))(states, turns), ends
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", [*RULES, *CARO])
 @pytest.mark.parametrize(
     "height, width, k, count",
     [(5, 7, 3, 2000), (15, 15, 5, 48)],

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import jax
 import numpy as np
 
+from gomoku_jax.game import renju
 from gomoku_jax.game.notation import format_action, parse_action, split_moves
 from gomoku_jax.game.rules import Gomoku
 from gomoku_jax.game.state import State
@@ -21,6 +22,10 @@ def _step(game: Gomoku, state: State, action: jax.Array) -> State:
     return game.step(state, action)
 
 
+_ARTICLES = {"double-three": "a", "double-four": "a", "overline": "an"}
+_foul = jax.jit(renju.foul)
+
+
 def play_move(game: Gomoku, state: State, move: int | str, number: int | None = None) -> State:
     """One move by action or name, checked.
 
@@ -31,7 +36,7 @@ def play_move(game: Gomoku, state: State, move: int | str, number: int | None = 
         number: of the move in its game, for the message.
 
     Raises:
-        IllegalMoveError: off the board, on a stone, or after the game's end.
+        IllegalMoveError: off the board, on a stone, forbidden under renju, or after the game's end.
     """
     label = f"move {move!r}" if number is None else f"move {number}, {move!r}"
     if isinstance(move, str):
@@ -50,7 +55,11 @@ def play_move(game: Gomoku, state: State, move: int | str, number: int | None = 
         raise IllegalMoveError(f"{label}: the game has ended")
     if int(np.asarray(state.board).reshape(-1)[action]) != 0:
         raise IllegalMoveError(f"{label}: {format_action(game, action)} is taken")
-    return _step(game, state, np.int32(action))
+    after = _step(game, state, np.int32(action))
+    if int(after.move_count) == int(state.move_count):  # nothing else is illegal on an empty point
+        kind = renju.FOULS[int(_foul(state.board, np.int32(action))) - 1]
+        raise IllegalMoveError(f"{label}: {format_action(game, action)} is forbidden, {_ARTICLES[kind]} {kind}")
+    return after
 
 
 def replay_moves(game: Gomoku, actions: str | Iterable[int | str]) -> State:

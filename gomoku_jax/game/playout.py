@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from gomoku_jax.game.rules import Gomoku
-from gomoku_jax.game.state import State
+from gomoku_jax.game.state import WHITE, State
 from gomoku_jax.game.tables import line_end_table, line_table
 
 
@@ -34,10 +34,12 @@ def playout_winner(game: Gomoku, state: State, turn: jax.Array) -> jax.Array:
 
     Playing uniformly random legal moves to the end is filling the empty points in a random order until a
     line is complete, so the winner can be read off the order: a line is complete when the last of its
-    stones is placed, and the line that is complete first wins. No loop over moves.
+    stones is placed, and the line that is complete first wins. No loop over moves. Under renju, Black's
+    forbidden points are filled like all others, for want of which the order could not be read: an overline of
+    Black's is nothing, double-threes and double-fours are not seen.
 
     Args:
-        game: rule "freestyle" or "exact".
+        game: the rules.
         state: one game.
         turn: int32 [A], as from `random_order`.
 
@@ -54,10 +56,16 @@ def playout_winner(game: Gomoku, state: State, turn: jax.Array) -> jax.Array:
     def first_line(side: int) -> jax.Array:
         when = jnp.where(color == side, turn, never)
         complete = when[lines].max(-1)
-        if game.rule == "exact":  # a line of the same stones that is longer at that time is nothing
-            longer = jnp.append(when, never)[ends].min(-1) <= complete
-            complete = jnp.where(longer, never, complete)
-        return complete.min(initial=never)
+        if game.rule == "freestyle" or (game.rule == "renju" and side == WHITE):
+            return complete.min(initial=never)
+        # What stands at the ends at that time: a stone of the same line, which is longer then, ...
+        longer = jnp.append(when, never)[ends].min(-1) <= complete
+        nothing = longer
+        if game.rule in ("caro", "caro_overline"):  # ... or the opponent's at both.
+            other = jnp.append(jnp.where(color == -side, turn, never), never)[ends].max(-1)
+            blocked = other <= complete
+            nothing = blocked if game.rule == "caro_overline" else longer | blocked
+        return jnp.where(nothing, never, complete).min(initial=never)
 
     black, white = first_line(1), first_line(-1)
     result = jnp.sign(white - black).astype(jnp.int8)

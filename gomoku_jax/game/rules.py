@@ -5,8 +5,9 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
-from gomoku_jax.config import GameConfig, Planes, Rule, validate_game
-from gomoku_jax.game.state import BLACK, NO_ACTION, State
+from gomoku_jax.config import Forbidden, GameConfig, Planes, Rule, validate_game
+from gomoku_jax.game import renju
+from gomoku_jax.game.state import BLACK, NO_ACTION, WHITE, State
 from gomoku_jax.game.tables import ray_table
 
 NUM_PLANES = {"all": 4, "stones": 2}
@@ -22,7 +23,16 @@ class Gomoku:
         height: rows, 3 to 26.
         width: columns, 3 to 26.
         k: stones in a row that win, from 3 to the longer side.
-        rule: "freestyle", k or more win; "exact", exactly k win and longer lines are nothing.
+        rule: what wins.
+            "freestyle": k or more in a row.
+            "exact": exactly k; longer lines are nothing. Known as standard gomoku.
+            "caro": exactly k, unless opponent's stones stand at both ends; the edge of the board does not block.
+            "caro_overline": as "caro", and more than k win, too, whatever stands at their ends.
+            "renju": exactly five for Black, five or more for White. Black may not make six or more, two fours
+            or two threes with one move that makes no five; see `gomoku_jax.game.renju`. If Black is to move and
+            every empty point is forbidden, Black has lost.
+        forbidden: under renju, "illegal" masks the forbidden points; "loses" lets Black play them, and lose the
+            game by it, as tournaments do.
 
     Raises:
         ValueError: no such game; the message names the value.
@@ -37,17 +47,19 @@ class Gomoku:
     width: int = 15
     k: int = 5
     rule: Rule = "freestyle"
+    forbidden: Forbidden = "illegal"
 
     def __post_init__(self):
-        validate_game(self.height, self.width, self.k, self.rule)
+        validate_game(self.height, self.width, self.k, self.rule, self.forbidden)
 
     @classmethod
     def from_config(cls, config: GameConfig) -> "Gomoku":
         """The game that a `GameConfig` describes."""
-        return cls(config.height, config.width, config.k, config.rule)
+        return cls(config.height, config.width, config.k, config.rule, config.forbidden)
 
     def __str__(self) -> str:
-        return f"{self.height}x{self.width}, {self.k} in a row, {self.rule}"
+        rule = self.rule if self.forbidden == "illegal" else f"{self.rule}, a forbidden move loses"
+        return f"{self.height}x{self.width}, {self.k} in a row, {rule}"
 
     @property
     def num_actions(self) -> int:
@@ -72,13 +84,18 @@ class Gomoku:
 
     def legal_action_mask(self, state: State) -> jax.Array:
         """Bool [A], True = legal. All False once the game has ended."""
-        return (state.board.reshape(-1) == 0) & ~state.terminated
+        empty = (state.board.reshape(-1) == 0) & ~state.terminated
+        if not self._masks_forbidden:
+            return empty
+        return empty & ~renju.forbidden_points(state.board, empty & (state.to_play == BLACK))
 
     def is_legal(self, state: State, action: jax.typing.ArrayLike) -> jax.Array:
         """Bool []: may the side to move play this int action? Any int32 may be asked."""
         action = jnp.asarray(action, jnp.int32)
-        inside = (action >= 0) & (action < self.num_actions)
-        return inside & self.legal_action_mask(state)[jnp.clip(action, 0, self.num_actions - 1)]
+        legal = self._is_empty(state, action)
+        if self._masks_forbidden:
+            legal &= ~self._is_forbidden(state, action)
+        return legal
 
     def step(self, state: State, action: jax.typing.ArrayLike) -> State:
         """Plays one action, int [] in 0..A-1.
@@ -87,23 +104,33 @@ class Gomoku:
         can raise under jit, so the mask is the contract. `replay_moves` raises on the host.
         """
         action = jnp.asarray(action, jnp.int32)
-        legal = self.is_legal(state, action)
+        legal = self._is_empty(state, action)
+        foul = self._is_forbidden(state, action) if self.rule == "renju" else jnp.bool_(False)
+        if self._masks_forbidden:
+            legal &= ~foul
         # Off the board when illegal, where a scatter in "drop" mode writes nothing.
         target = jnp.where(legal, action, self.num_actions)
         flat = jnp.asarray(state.board).reshape(-1)
         board = flat.at[target].set(state.to_play, mode="drop").reshape(self.shape)
-        reach = self.k - 1 if self.rule == "freestyle" else self.k  # "exact" must see a stone too many
         placed = jnp.clip(action, 0, self.num_actions - 1)
-        won = legal & self._lines_through(board, placed, reach)[0].any()
+        won = legal & self._lines_through(board, placed, self._reach)[0].any()
         move_count = state.move_count + legal
+        full = move_count == self.num_actions
+        winner = jnp.where(won, state.to_play, state.winner)
+        lost = jnp.bool_(False)
+        if self.forbidden == "loses":
+            lost = legal & foul
+        elif self.rule == "renju":
+            asked = legal & (state.to_play != BLACK) & ~won & ~full
+            lost = asked & ~renju.any_legal_point(board, asked)
         return State(
             board=board,
             to_play=jnp.where(legal, -state.to_play, state.to_play),
             last_action=jnp.where(legal, action, state.last_action),
             move_count=move_count,
             # A full board with a winning line is a win, not a draw.
-            terminated=state.terminated | won | (move_count == self.num_actions),
-            winner=jnp.where(won, state.to_play, state.winner),
+            terminated=state.terminated | won | full | lost,
+            winner=jnp.where(lost, jnp.int8(WHITE), winner),
         )
 
     def observe(self, state: State, planes: Planes = "all") -> jax.Array:
@@ -120,23 +147,25 @@ class Gomoku:
         return jnp.stack([own, opponent, last, black], axis=-1).astype(jnp.float32)
 
     def winning_line(self, state: State) -> jax.Array:
-        """Bool [H, W]: the stones that won, through the last move. All False without a winner."""
+        """Bool [H, W]: the stones that won, through the last move. All False without a winner.
+
+        And all False where renju was lost by a forbidden move, or for want of a legal one.
+        """
         last = jnp.clip(state.last_action, 0, self.num_actions - 1)
         reach = max(self.shape) - 1
         wins, runs = self._lines_through(state.board, last, reach)
         cells = jnp.asarray(ray_table(self.height, self.width, reach))[last]  # [4, 2, reach]
         cells = jnp.where(wins[:, None, None] & runs, cells, self.num_actions)
-        line = jnp.zeros(self.num_actions, bool).at[cells].set(True, mode="drop").at[last].set(True)
+        line = jnp.zeros(self.num_actions, bool).at[cells].set(True, mode="drop").at[last].set(wins.any())
         return (line & (state.winner != 0)).reshape(self.shape)
 
     def winning_actions(self, state: State, color: jax.typing.ArrayLike) -> jax.Array:
         """bool [A]: the empty points where a stone of `color` (+1 or -1, int []) would win at once."""
-        reach = self.k - 1 if self.rule == "freestyle" else self.k
+        color = jnp.asarray(color, jnp.int8)
         flat = jnp.append(state.board.reshape(-1), jnp.int8(0))
-        same = flat[jnp.asarray(ray_table(self.height, self.width, reach))] == jnp.asarray(color, jnp.int8)
-        runs = unbroken(same).sum((-2, -1), dtype=jnp.int32) + 1  # [A, 4]
-        wins = runs >= self.k if self.rule == "freestyle" else runs == self.k
-        return wins.any(-1) & self.legal_action_mask(state)
+        around = flat[jnp.asarray(ray_table(self.height, self.width, self._reach))]
+        wins = self._wins(unbroken(around == color), around == -color, color).any(-1)
+        return wins & (state.board.reshape(-1) == 0) & ~state.terminated
 
     def nth_legal_action(self, state: State, n: jax.typing.ArrayLike) -> jax.Array:
         """int32 []: the legal action with `n` (int []) legal ones before it; 0 where there is no such."""
@@ -168,6 +197,46 @@ class Gomoku:
         col = (_running_sum(legal[row]) <= rest).sum(dtype=jnp.int32)
         return jnp.where((n >= 0) & (n < up_to_row[-1]), row * self.width + col, 0)
 
+    @property
+    def _masks_forbidden(self) -> bool:
+        return self.rule == "renju" and self.forbidden == "illegal"
+
+    @property
+    def _reach(self) -> int:
+        """Cells to look at to either side of a stone, to know whether it wins."""
+        return self.k - 1 if self.rule == "freestyle" else self.k  # a stone too many, or what stands at the ends
+
+    def _is_empty(self, state: State, action: jax.Array) -> jax.Array:
+        """Bool []: is this an empty point of a running game? Any int32 may be asked."""
+        inside = (action >= 0) & (action < self.num_actions)
+        there = state.board.reshape(-1)[jnp.clip(action, 0, self.num_actions - 1)]
+        return inside & (there == 0) & ~state.terminated
+
+    def _is_forbidden(self, state: State, action: jax.Array) -> jax.Array:
+        """Bool []: would the side to move make an overline, a double-four or a double-three?"""
+        asked = (state.to_play == BLACK) & self._is_empty(state, action)
+        return renju.foul(state.board, jnp.clip(action, 0, self.num_actions - 1), asked) != 0
+
+    def _wins(self, runs: jax.Array, opponent: jax.Array, color: jax.Array) -> jax.Array:
+        """Bool [...]: do the lines through a stone win?
+
+        Args:
+            runs: bool [..., 2, reach], the stones of its colour that are joined to it on either side.
+            opponent: bool [..., 2, reach], the cells that hold a stone of the other colour.
+            color: int8 [], of the stone.
+        """
+        length = 1 + runs.sum((-2, -1), dtype=jnp.int32)
+        if self.rule == "freestyle":
+            return length >= self.k
+        if self.rule == "exact":
+            return length == self.k
+        if self.rule == "renju":
+            return (length == self.k) | ((length > self.k) & (color == WHITE))
+        first = jnp.concatenate([jnp.ones_like(runs[..., :1]), runs[..., :-1]], -1) & ~runs  # behind each run
+        blocked = (first & opponent).any(-1).all(-1)
+        wins = (length == self.k) & ~blocked
+        return wins | (length > self.k) if self.rule == "caro_overline" else wins
+
     def _lines_through(self, board: jax.Array, action: jax.Array, reach: int) -> tuple[jax.Array, jax.Array]:
         """Does the stone at `action` stand in a winning line, per direction? bool [4].
 
@@ -176,11 +245,9 @@ class Gomoku:
         flat = board.reshape(-1)
         color = flat[action]
         cells = jnp.asarray(ray_table(self.height, self.width, reach))[action]
-        same = (flat[jnp.minimum(cells, self.num_actions - 1)] == color) & (cells < self.num_actions)
-        runs = unbroken(same)
-        length = 1 + runs.sum((-2, -1), dtype=jnp.int32)
-        wins = length >= self.k if self.rule == "freestyle" else length == self.k
-        return wins & (color != 0), runs
+        around = jnp.where(cells < self.num_actions, flat[jnp.minimum(cells, self.num_actions - 1)], 0)
+        runs = unbroken(around == color)
+        return self._wins(runs, around == -color, color) & (color != 0), runs
 
 
 def _running_sum(x: jax.Array) -> jax.Array:
