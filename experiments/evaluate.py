@@ -264,7 +264,7 @@ def main(argv: list[str] | None = None) -> int:
                 "a": short[0],
                 "b": short[1],
                 "agents": [matches.player_facts(spec) for spec in specs],
-                "game": to_dict(game),
+                "game": game.facts(),
                 "opening_stones": arguments.opening_stones,
                 **(
                     {"openings": matches.openings_facts(arguments.openings, openings)}

@@ -102,7 +102,7 @@ def report(
     if output is not None:
         row = {
             "player": matches.split_simulations(matches.short_name(spec.name, spec, 0.0))[0],
-            "game": to_dict(game),
+            "game": game.facts(),
             "positions": len(solved),
             "seed": seed,
             "solved": rows,

@@ -360,7 +360,7 @@ def main(argv: list[str] | None = None) -> int:
             raise ValueError("a pool needs two players")
         game = matches.choose_game(arguments.board, arguments.rule, [e.spec for e in entrants])
         openings = None
-        setting: Row = {"game": to_dict(game), "opening_stones": arguments.opening_stones, "openings": None}
+        setting: Row = {"game": game.facts(), "opening_stones": arguments.opening_stones, "openings": None}
         if arguments.openings is not None:
             openings = matches.load_openings(arguments.openings, game).openings
             facts = matches.openings_facts(arguments.openings, openings)

@@ -214,7 +214,7 @@ def main(argv: list[str] | None = None) -> int:
             row = {
                 "a": name,
                 "b": match.opponent,
-                "game": to_dict(agent.game),
+                "game": agent.game.facts(),
                 "agents": [ours, match.facts],
                 "opening_stones": match.stones,
                 "seed": arguments.seed,

@@ -166,7 +166,7 @@ def json_row(
         "simulations": entry.simulations,
         **({"agent": {k: v for k, v in info.items() if isinstance(v, int | float)}} if info else {}),
         "tactical_helper": bool(agent and entry.simulations and agent.search.tactical_helper),
-        "game": to_dict(suite.game),
+        "game": suite.game.facts(),
         "seed": arguments.seed,
         "patterns_per_group": arguments.patterns,
         "positions": len(suite),

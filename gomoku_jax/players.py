@@ -31,8 +31,10 @@ def tactical_player(game: Gomoku) -> Player:
 
     def play_one(key: jax.Array, state: State) -> jax.Array:
         wins = game.winning_actions(state, state.to_play)
-        blocks = game.winning_actions(state, -state.to_play)
         legal = game.legal_action_mask(state)
+        blocks = game.blocking_actions(state, -state.to_play) & legal
+        threats = game.winning_actions(state, -state.to_play) & legal  # where one block is not enough
+        blocks = jnp.where(blocks.any(), blocks, threats)
         candidates = jnp.where(wins.any(), wins, jnp.where(blocks.any(), blocks, legal))
         logits = mask_logits(jnp.zeros(game.num_actions), candidates)
         return jax.random.categorical(key, logits).astype(jnp.int32)

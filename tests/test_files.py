@@ -13,6 +13,7 @@ import pytest
 from sgfmill import sgf, sgf_grammar
 
 import gomoku_jax as gj
+from gomoku_jax.config import RULES
 from gomoku_jax.game import format_moves, parse_moves
 from gomoku_jax.play.files import (
     GameFileError,
@@ -171,14 +172,38 @@ def test_the_upper_left_corner_of_sgf():
         ("Standard", ("exact", 5)),
         ("exact, 4 in a row", ("exact", 4)),
         ("6 in a row", ("freestyle", 6)),
-        ("Renju", None),
-        ("Caro", None),
+        ("Renju", ("renju", 5)),
+        ("Caro", ("caro", 5)),
+        ("caro_overline, 4 in a row", ("caro_overline", 4)),
+        ("Pente", None),
     ],
 )
 def test_rules_of_other_programs(rule, expected):
     file = read_sgf(f"(;GM[4]SZ[15]RU[{rule}])")
     assert (file.game.rule, file.game.k) == (expected or ("freestyle", 5))
     assert [repr(rule) in warning for warning in file.warnings] == ([] if expected else [True])
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_every_rule_is_written_and_read(rule):
+    game = gj.Gomoku(7, 7, 5, rule)
+    for write, read in ((write_sgf, read_sgf), (write_psq, read_psq)):
+        file = read(write(game, [0, 5, 8]))
+        assert (file.game, file.moves, file.warnings) == (game, (0, 5, 8), ())
+
+
+def test_a_forbidden_move_ends_a_game_of_renju():
+    """The last move of such a file lost the game: it is left out, and said; anywhere else it is a fault."""
+    before = "b1a12c1c12d1e12f1g12g1i12"
+    losing = gj.Gomoku(15, 15, 5, "renju", "loses")
+    actions = parse_moves(losing, before + "e1")
+    for write, read in ((write_sgf, read_sgf), (write_psq, read_psq)):
+        file = read(write(losing, actions))
+        assert format_moves(file.game, file.moves) == before and file.result[:2] == "W+"
+        assert file.game == gj.Gomoku(15, 15, 5, "renju")
+        assert any("e1 is forbidden, an overline: Black lost by it" in text for text in file.warnings)
+        with pytest.raises(GameFileError, match="forbidden|ended"):
+            read(write(gj.Gomoku(15, 15, 5, "exact"), [*actions, 100]).replace("exact", "renju").replace("Standard", "Renju"))
 
 
 def test_what_a_file_does_not_tell_is_guessed_and_said():
@@ -307,7 +332,7 @@ def test_psq_of_a_tournament():
         "the end (a line with 0 or -1) is missing",
         "the file does not tell the rule",
     ]
-    odd = read_psq("Piskvorky 15x15, 0:0, 7\n-1\n3,Renju\nmore\n")
+    odd = read_psq("Piskvorky 15x15, 0:0, 7\n-1\n3,Pente\nmore\n")
     assert len(odd.warnings) == 3
 
 

@@ -2,9 +2,13 @@
 
 import random
 
+import jax
+import numpy as np
 import pytest
 
 import gomoku_jax as gj
+from gomoku_jax.config import RULES
+from gomoku_jax.game import renju
 from gomoku_jax.game.notation import split_moves
 from gomoku_jax.play.gomocup import clock, protocol
 from gomoku_jax.play.gomocup.board import Board
@@ -37,7 +41,7 @@ def names(board: Board, cells) -> set[str]:
     return {name_of(board, cell) for cell in cells}
 
 
-@pytest.mark.parametrize("rule", ["freestyle", "exact"])
+@pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize(("width", "height"), [(5, 5), (7, 5), (5, 8)])
 def test_the_board_is_that_of_the_rules(rule, width, height):
     game = gj.Gomoku(height, width, 5, rule)
@@ -46,7 +50,7 @@ def test_the_board_is_that_of_the_rules(rule, width, height):
     for _ in range(5):
         board, record = Board(width, height, rule), GameRecord(game)
         while not record.over:
-            assert [board.action(cell) for cell in board.empty] == record.legal_actions
+            assert [board.action(cell) for cell in board.legal] == record.legal_actions
             assert board.to_play == record.to_play and board.winner == 0 and not board.over
             action = draw.choice(record.legal_actions)
             wins = board.wins_at(board.cell(action), board.to_play)
@@ -114,6 +118,10 @@ def test_opens_a_three_to_a_four_and_stops_one():
         ("standard", "exact", 15, "h8h9i8i9j8j9k8k9", {"g8", "l8"}),
         # White's five stones in a column would be six with h13, so black's open three has to be stopped.
         ("standard_specific", "exact", 15, "h8h9i8h10g8h11j13h12g14h14i15", {"f8", "j8"}),
+        ("renju", "renju", 15, "h8h9i8i9j8j9k8k9", {"g8", "l8"}),
+        ("caro", "caro_overline", 15, "h8h9i8i9j8j9k8k9", {"g8", "l8"}),
+        # Black's four has stones of White's at both ends of its five: White's open three has to be stopped.
+        ("caro_specific", "caro_overline", 15, "h8f8g8f9i8f7j8l8", {"f5", "f6", "f10", "f11"}),
     ],
 )
 def test_acceptance_positions(name, rule, side, position, must_play):
@@ -122,14 +130,53 @@ def test_acceptance_positions(name, rule, side, position, must_play):
     assert names(board, advise(board).cells) == must_play
 
 
+def test_a_move_that_is_forbidden_is_not_played():
+    board = board_of("h8h9i7i9h10i6i11i12", rule="renju")  # g9 would be a double-three
+    assert "g9" not in names(board, board.legal)
+    for _ in range(20):
+        cell = fallback_cell(board)
+        assert cell in board.legal
+        board.play(cell)
+    # White's four can be stopped on g7 only, a double-three: Black is lost, and still answers.
+    board = board_of("h8g6f6g5f7g4h7g3g2a1", rule="renju")
+    cell = fallback_cell(board)
+    assert advise(board).kind == "" and cell in board.legal and name_of(board, cell) != "g7"
+
+
+def test_what_is_forbidden_is_no_threat():
+    """Black threatens a double-four, which it may not make; the same stones of White's are a threat."""
+    stones = "e5a1f5a15g6o1g7g9"  # g5 makes four with e5, f5 and h5, and with g6, g7 and g8
+    board = board_of(stones + "h5c1g8", rule="renju")
+    assert board.is_forbidden(cell_of(board, "g5"), 1) and advise(board).kind != "defend"
+    free = board_of(stones + "h5c1g8")
+    assert advise(free).kind == "defend" and cell_of(free, "g5") in advise(free).defences
+
+
+def test_fouls_are_those_of_the_rules():
+    """Boards full of threes and fours, against the forbidden points of `gomoku_jax.game.renju`."""
+    draw = np.random.default_rng(4)
+    boards = draw.choice(np.array([0, 0, 1, 1, -1], np.int8), (150, 9, 11), p=[0.25, 0.25, 0.2, 0.2, 0.1])
+    expected = np.asarray(jax.jit(jax.vmap(renju.forbidden_points))(boards))
+    for stones, points in zip(boards, expected, strict=True):
+        board = Board(11, 9, "renju")
+        for action in np.flatnonzero(stones):
+            board.cells[board.cell(int(action))] = int(stones.reshape(-1)[action])
+        before = list(board.cells)
+        found = [board.action(cell) for cell in board.empty if board.is_forbidden(cell, 1)]
+        assert found == np.flatnonzero(points).tolist() and board.cells == before
+        assert not any(board.is_forbidden(cell, -1) for cell in board.empty)
+    assert expected.sum() > 300
+
+
+@pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize(("width", "height"), [(5, 3), (7, 6), (20, 20)])
-def test_plays_every_game_to_its_end(width, height):
-    board = Board(width, height)
+def test_plays_every_game_to_its_end(width, height, rule):
+    board = Board(width, height, rule)
     while not board.over:
         cell = fallback_cell(board)
-        assert board.cells[cell] == 0
+        assert cell in board.legal
         board.play(cell)
-    assert board.winner or len(board.moves) == width * height
+    assert board.winner or not board.legal
     first = board.moves[0][0]
     row, col = divmod(board.action(first), width)
     assert abs(row - (height - 1) / 2) <= 0.5 and abs(col - (width - 1) / 2) <= 0.5
@@ -206,7 +253,8 @@ def test_reads_commands():
     assert protocol.parse_stone("1,2,3") == (1, 2, 3) and protocol.parse_stone("1,2") == (1, 2, None)
     assert protocol.parse_start("20") == protocol.Size(20, 20)
     assert protocol.parse_rectstart("20,15") == protocol.Size(width=20, height=15)
-    assert [protocol.rule_name(code) for code in (0, 1)] == ["freestyle", "exact"]
+    rules = [protocol.rule_name(code) for code in (0, 1, 4, 8, 9)]
+    assert rules == ["freestyle", "exact", "renju", "caro_overline", "caro"]
     assert protocol.parse_number("-5") == -5 and protocol.parse_number("5 s") is None
 
 
@@ -235,7 +283,7 @@ def test_refuses_with_the_value(read, text):
 
 @pytest.mark.parametrize(
     ("code", "word"),
-    [(4, "renju"), (5, "renju"), (8, "caro"), (9, "caro"), (2, "continuous"), (16, "16"), (-1, "-1")],
+    [(5, "renju"), (12, "caro"), (2, "continuous"), (3, "exactly five, continuous"), (16, "16"), (-1, "-1")],
 )
 def test_refuses_other_rules(code, word):
     with pytest.raises(protocol.CommandError, match=word):

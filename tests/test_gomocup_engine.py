@@ -160,6 +160,24 @@ def test_field_3_is_of_rules_that_are_not_played(table):
     assert answer.startswith("ERROR '7,7,3': the field is 1 (own) or 2 (opponent)")
 
 
+def test_field_3_under_renju_marks_a_forbidden_point(table):
+    """It is no stone; what is forbidden follows from the stones."""
+    table.ask("INFO rule 4", "INFO timeout_turn 0", "START 15")
+    stones = ["7,7,1", "7,6,2", "8,8,1", "6,8,2", "7,5,1", "8,9,2", "8,4,1", "11,3,2"]  # as on renju's g9 below
+    (answer,) = table.ask("BOARD", *stones, "6,6,3", "DONE")
+    assert MOVE.fullmatch(answer) and len(table.engine.board.moves) == 9
+
+
+@pytest.mark.parametrize(("code", "rule"), [(4, "renju"), (8, "caro_overline"), (9, "caro")])
+def test_the_rules_of_other_tournaments(table, code, rule):
+    assert table.ask(f"INFO rule {code}", "INFO timeout_turn 0", "START 15") == ["OK"]
+    assert table.engine.board.rule == rule
+    # Black's five from e8 to i8 would stand between White's stones on d8 and j8; rows are counted from the top.
+    stones = ["4,7,1", "3,7,2", "5,7,1", "9,7,2", "6,7,1", "0,14,2", "7,7,1", "2,13,2"]
+    (answer,) = table.ask("BOARD", *stones, "DONE")
+    assert (answer == "8,7") == (rule == "renju")
+
+
 def test_about_is_answered_in_mid_thought(table):
     table.say("INFO timeout_turn 60000")
     table.say("BEGIN")
@@ -214,7 +232,7 @@ def test_the_last_point_and_the_full_board():
     assert table.ask("TURN 4,2") == ["ERROR the board is full"]
 
 
-@pytest.mark.parametrize("code", [2, 4, 5, 8, 9, 16, -1])
+@pytest.mark.parametrize("code", [2, 3, 5, 12, 16, -1])
 def test_other_rules_are_refused(table, code):
     table.say(f"INFO rule {code}")
     assert not table.lines[1:]

@@ -329,6 +329,64 @@ def test_runs_of_every_length():
             np.testing.assert_array_equal(lit, (np.asarray(after.board) != 0) & won[:, None, None])
 
 
+# --- Wins in one ------------------------------------------------------------------------------------------
+
+
+def can_win(board: np.ndarray, k: int, rule: Rule, colour: int) -> set[int]:
+    """The empty points where a stone of a colour makes a winning line that was not there, by scanning boards."""
+    found = set()
+    for action in np.flatnonzero(board.reshape(-1) == 0):
+        after = board.copy()
+        after.reshape(-1)[action] = colour
+        cell = divmod(int(action), board.shape[1])
+        runs = oracle.winning_runs(after, k, rule)
+        if any(owner == colour and cell in run for owner, run in runs):
+            found.add(int(action))
+    return found
+
+
+@pytest.mark.parametrize("rule", [*RULES, *CARO])
+def test_wins_in_one_and_what_stops_them(rule):
+    """Against every point tried on random boards, fives closed at one end or both among them."""
+    game = Gomoku(6, 7, 4, rule)
+    rng = np.random.default_rng(11)
+    boards = rng.choice(np.array([0, 1, -1], np.int8), (80, 6, 7), p=[0.4, 0.35, 0.25])
+    states = running_states(boards, np.ones(len(boards)))
+    several = 0
+    for colour in (1, -1):
+        wins = jax.jit(jax.vmap(lambda state, c=colour: game.winning_actions(state, c)))(states)
+        blocks = jax.jit(jax.vmap(lambda state, c=colour: game.blocking_actions(state, c)))(states)
+        for board, win, block in zip(boards, np.asarray(wins), np.asarray(blocks), strict=True):
+            expected = can_win(board, 4, rule, colour)
+            assert set(np.flatnonzero(win).tolist()) == expected
+            stopping = set()
+            for action in np.flatnonzero(board.reshape(-1) == 0) if expected else ():
+                after = board.copy()
+                after.reshape(-1)[action] = -colour
+                if not can_win(after, 4, rule, colour):
+                    stopping.add(int(action))
+            assert set(np.flatnonzero(block).tolist()) == stopping
+            several += len(stopping) > 1
+    assert (several > 0) == (rule in CARO)
+
+
+def test_renjus_wins_in_one_are_those_of_two_other_rules():
+    """Black wins as under exact, White as under freestyle."""
+    rng = np.random.default_rng(12)
+    boards = rng.choice(np.array([0, 1, -1], np.int8), (200, 9, 9), p=[0.4, 0.3, 0.3])
+    states = running_states(boards, np.ones(len(boards)))
+    seen = 0
+    for colour, rule in ((1, "exact"), (-1, "freestyle")):
+        for name in ("winning_actions", "blocking_actions"):
+            ours, theirs = (
+                jax.jit(jax.vmap(lambda s, g=Gomoku(9, 9, 5, r), n=name, c=colour: getattr(g, n)(s, c)))(states)
+                for r in ("renju", rule)
+            )
+            np.testing.assert_array_equal(ours, theirs)
+            seen += np.asarray(ours).sum()
+    assert seen > 100
+
+
 # --- Ends of games ----------------------------------------------------------------------------------------
 
 
@@ -909,6 +967,7 @@ def test_other_results_keep_their_types():
             (1,),
         ),
         (game.winning_actions, (state, 1), jnp.bool_, (24,)),
+        (game.blocking_actions, (state, 1), jnp.bool_, (24,)),
         (random_order, (key, state), jnp.int32, (24,)),
         (lambda turn: playout_winner(game, state, turn), (jnp.zeros(24, jnp.int32),), jnp.int8, ()),
     ]

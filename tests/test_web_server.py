@@ -173,7 +173,7 @@ def test_welcome(server, tab):
     )
 
 
-@pytest.mark.parametrize("rule", ["freestyle", "exact"])
+@pytest.mark.parametrize("rule", ["freestyle", "exact", "caro", "caro_overline"])
 def test_positions_are_as_the_plain_rules_say(tab, rule):
     rng = random.Random(0)
     for _ in range(4):
@@ -188,6 +188,16 @@ def test_positions_are_as_the_plain_rules_say(tab, rule):
             if plain.terminated:
                 break
             plain.play(order.pop())
+
+
+def test_a_forbidden_point_is_not_legal(tab):
+    """Three and two of Black's, which e1 would join to six."""
+    renju = {"height": 5, "width": 7, "k": 5, "rule": "renju"}
+    moves = [1, 14, 2, 16, 3, 18, 5, 20, 6, 28]
+    answer = tab.ask("position", game=renju, moves=moves)
+    assert [a for a in range(35) if not answer["legal"][a]] == sorted([*moves, 4])
+    refused = tab.ask("position", game=renju, moves=[*moves, 4])
+    assert refused["code"] == "illegal_move" and "e1 is forbidden, an overline" in refused["message"]
 
 
 def test_winning_points_of_a_rectangle(tab):
@@ -321,7 +331,8 @@ def test_files_both_ways(tab):
         ({"type": "position", "game": BOARD | {"height": 27}}, "bad_game", "from 3 to 26"),
         ({"type": "position", "game": BOARD | {"height": 10**500}}, "bad_game", "from 3 to 26"),
         ({"type": "position", "game": BOARD | {"k": 5}}, "bad_game", "from 3 to 4"),
-        ({"type": "position", "game": BOARD | {"rule": "renju"}}, "bad_game", "freestyle, exact"),
+        ({"type": "position", "game": BOARD | {"rule": "pente"}}, "bad_game", "freestyle, exact, caro"),
+        ({"type": "position", "game": BOARD | {"rule": "renju"}}, "bad_game", "renju is 5 in a row"),
         ({"type": "position", "game": BOARD | {"width": True}}, "bad_game", "true"),
         ({"type": "position", "game": [3, 4]}, "bad_game", "height, width"),
         ({"type": "position", "moves": [0, 0]}, "illegal_move", "a1 is taken"),

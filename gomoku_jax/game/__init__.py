@@ -1,7 +1,7 @@
 """The rules: state, step, win, legality, geometry tables, notation, pictures."""
 
 from gomoku_jax.game.drawing import ascii_board, svg
-from gomoku_jax.game.moves import IllegalMoveError, play_move, replay_moves
+from gomoku_jax.game.moves import ForbiddenMoveError, IllegalMoveError, legal_actions, play_move, replay_moves
 from gomoku_jax.game.notation import (
     format_action,
     format_moves,
@@ -19,12 +19,14 @@ __all__ = [
     "NO_ACTION",
     "NUM_PLANES",
     "WHITE",
+    "ForbiddenMoveError",
     "Gomoku",
     "IllegalMoveError",
     "State",
     "ascii_board",
     "format_action",
     "format_moves",
+    "legal_actions",
     "parse_action",
     "parse_board",
     "parse_moves",

@@ -17,6 +17,10 @@ class IllegalMoveError(ValueError):
     """A move that the rules do not allow; the message names the move and the reason."""
 
 
+class ForbiddenMoveError(IllegalMoveError):
+    """A move on an empty point that renju forbids to Black."""
+
+
 @functools.partial(jax.jit, static_argnums=0)
 def _step(game: Gomoku, state: State, action: jax.Array) -> State:
     return game.step(state, action)
@@ -24,6 +28,17 @@ def _step(game: Gomoku, state: State, action: jax.Array) -> State:
 
 _ARTICLES = {"double-three": "a", "double-four": "a", "overline": "an"}
 _foul = jax.jit(renju.foul)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _legal(game: Gomoku, state: State) -> jax.Array:
+    return game.legal_action_mask(state)
+
+
+
+def legal_actions(game: Gomoku, state: State) -> list[int]:
+    """The actions that may be played in one game, on the host; empty once it is over."""
+    return [int(action) for action in np.flatnonzero(_legal(game, state))]
 
 
 def play_move(game: Gomoku, state: State, move: int | str, number: int | None = None) -> State:
@@ -58,7 +73,7 @@ def play_move(game: Gomoku, state: State, move: int | str, number: int | None = 
     after = _step(game, state, np.int32(action))
     if int(after.move_count) == int(state.move_count):  # nothing else is illegal on an empty point
         kind = renju.FOULS[int(_foul(state.board, np.int32(action))) - 1]
-        raise IllegalMoveError(f"{label}: {format_action(game, action)} is forbidden, {_ARTICLES[kind]} {kind}")
+        raise ForbiddenMoveError(f"{label}: {format_action(game, action)} is forbidden, {_ARTICLES[kind]} {kind}")
     return after
 
 

@@ -61,6 +61,11 @@ class Gomoku:
         rule = self.rule if self.forbidden == "illegal" else f"{self.rule}, a forbidden move loses"
         return f"{self.height}x{self.width}, {self.k} in a row, {rule}"
 
+    def facts(self) -> dict[str, int | str]:
+        """What results tell of a game: height, width, k and rule, and `forbidden` where it is not the default."""
+        facts = {"height": self.height, "width": self.width, "k": self.k, "rule": self.rule}
+        return facts if self.forbidden == "illegal" else facts | {"forbidden": self.forbidden}
+
     @property
     def num_actions(self) -> int:
         """A, the number of points."""
@@ -161,11 +166,27 @@ class Gomoku:
 
     def winning_actions(self, state: State, color: jax.typing.ArrayLike) -> jax.Array:
         """bool [A]: the empty points where a stone of `color` (+1 or -1, int []) would win at once."""
+        return self._winning_lines(state, jnp.asarray(color, jnp.int8))[0].any(-1)
+
+    def blocking_actions(self, state: State, color: jax.typing.ArrayLike) -> jax.Array:
+        """bool [A]: the empty points where a stone of the other colour stops every win in one of `color`.
+
+        All False where `color` (+1 or -1, int []) has no win in one, and where no single stone stops them all.
+        Under the rules of caro a five is also stopped at one of its ends, where the other is closed.
+        """
         color = jnp.asarray(color, jnp.int8)
-        flat = jnp.append(state.board.reshape(-1), jnp.int8(0))
-        around = flat[jnp.asarray(ray_table(self.height, self.width, self._reach))]
-        wins = self._wins(unbroken(around == color), around == -color, color).any(-1)
-        return wins & (state.board.reshape(-1) == 0) & ~state.terminated
+        wins, runs, around = self._winning_lines(state, color)
+        stops = wins.sum(-1, dtype=jnp.int32)  # of the lines that win, those that a stone on each point stops
+        total = stops.sum()
+        if self.rule in ("caro", "caro_overline"):
+            first = jnp.concatenate([jnp.ones_like(runs[..., :1]), runs[..., :-1]], -1) & ~runs  # behind each run
+            closed = (first & (around == -color)).any(-1)  # [A, 4, 2], by the side of the line
+            exact = wins & (1 + runs.sum((-2, -1), dtype=jnp.int32) == self.k)
+            cells = jnp.asarray(ray_table(self.height, self.width, self._reach))
+            ends = jnp.where(first, cells, self.num_actions).min(-1)  # [A, 4, 2], A where off the board
+            stops = jnp.append(stops, 0).at[ends].add(exact[..., None] & closed[..., ::-1])[:-1]
+        empty = state.board.reshape(-1) == 0
+        return empty & (total > 0) & (stops == total)
 
     def nth_legal_action(self, state: State, n: jax.typing.ArrayLike) -> jax.Array:
         """int32 []: the legal action with `n` (int []) legal ones before it; 0 where there is no such."""
@@ -236,6 +257,18 @@ class Gomoku:
         blocked = (first & opponent).any(-1).all(-1)
         wins = (length == self.k) & ~blocked
         return wins | (length > self.k) if self.rule == "caro_overline" else wins
+
+    def _winning_lines(self, state: State, color: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """Would a stone of `color`, int8 [], on each point win along each line? bool [A, 4].
+
+        And the stones of that colour it would join, bool [A, 4, 2, reach], and what stands around the point,
+        int8 [A, 4, 2, reach].
+        """
+        flat = jnp.append(state.board.reshape(-1), jnp.int8(0))
+        around = flat[jnp.asarray(ray_table(self.height, self.width, self._reach))]
+        runs = unbroken(around == color)
+        empty = (state.board.reshape(-1) == 0) & ~state.terminated
+        return self._wins(runs, around == -color, color) & empty[:, None], runs, around
 
     def _lines_through(self, board: jax.Array, action: jax.Array, reach: int) -> tuple[jax.Array, jax.Array]:
         """Does the stone at `action` stand in a winning line, per direction? bool [4].

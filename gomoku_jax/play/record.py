@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from gomoku_jax.game import Gomoku, State, format_moves, play_move
+from gomoku_jax.game import Gomoku, State, format_moves, legal_actions, play_move
 
 
 class GameRecord:
@@ -46,7 +46,7 @@ class GameRecord:
 
     @property
     def over(self) -> bool:
-        """Somebody won, or the board is full."""
+        """Somebody won, the board is full, or renju left black no move."""
         return bool(self.state.terminated)
 
     @property
@@ -73,13 +73,13 @@ class GameRecord:
     @property
     def legal_actions(self) -> list[int]:
         """Actions that may be played; empty once the game is over."""
-        return [int(action) for action in np.nonzero(np.asarray(self.game.legal_action_mask(self.state)))[0]]
+        return legal_actions(self.game, self.state)
 
     def play(self, move: int | str) -> int:
         """Plays a move, and gives its action. Another move than the one taken back forgets what followed.
 
         Raises:
-            IllegalMoveError: off the board, on a stone, or after the game's end; nothing changes.
+            IllegalMoveError: off the board, on a stone, forbidden, or after the game's end; nothing changes.
         """
         state = play_move(self.game, self.state, move, len(self.moves) + 1)
         action = int(state.last_action)

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
+from gomoku_jax.encode import legal_action_masks
 from gomoku_jax.game import Gomoku, State, playout_winner, random_order
 from gomoku_jax.search.types import SearchOutput
 
@@ -23,6 +24,7 @@ class _Tree(struct.PyTreeNode):
     """M = playouts + 1 nodes for each of B games; node 0 is the root."""
 
     states: State  # [B, M, ...]
+    legal: jax.Array | None  # bool [B, M, A]; None where all empty points are, which the boards tell
     parent: jax.Array  # int32 [B, M]
     children: jax.Array  # int32 [B, M, A], _UNVISITED where there is none
     visits: jax.Array  # int32 [B, M]
@@ -51,6 +53,7 @@ def pure_mcts(
         states=jax.tree.map(
             lambda x: jnp.zeros((batch, num_playouts + 1, *x.shape[1:]), x.dtype).at[:, 0].set(x), states
         ),
+        legal=_legal_of_root(game, states, num_playouts + 1),
         parent=jnp.full((batch, num_playouts + 1), _NO_PARENT, jnp.int32),
         children=jnp.full((batch, num_playouts + 1, game.num_actions), _UNVISITED, jnp.int32),
         visits=jnp.zeros((batch, num_playouts + 1), jnp.int32),
@@ -66,7 +69,7 @@ def pure_mcts(
     tree = jax.lax.fori_loop(0, num_playouts, simulate, tree)
     children = tree.children[:, 0]
     visits, value_sum = _of_children(tree, children)
-    legal = jax.vmap(game.legal_action_mask)(states)
+    legal = legal_action_masks(game, states)
     total = visits.sum(-1, keepdims=True)
     return SearchOutput(
         action=jnp.argmax(jnp.where(legal, visits + tie_break, -1.0), axis=-1).astype(jnp.int32),
@@ -75,6 +78,13 @@ def pure_mcts(
         q_values=value_sum / jnp.maximum(visits, 1),
         root_value=value_sum.sum(-1) / jnp.maximum(total[:, 0], 1),
     )
+
+
+def _legal_of_root(game: Gomoku, states: State, num_nodes: int) -> jax.Array | None:
+    if game.rule != "renju":
+        return None
+    legal = legal_action_masks(game, states)
+    return jnp.zeros((len(legal), num_nodes, game.num_actions), bool).at[:, 0].set(legal)
 
 
 def _at(tree: State, node: jax.Array) -> State:
@@ -102,7 +112,8 @@ def _select(tree: _Tree, tie_break: jax.Array, c_puct: float) -> tuple[jax.Array
 
     def descend(carry):
         node, action, is_new, active = carry
-        legal = tree.states.board[rows, node].reshape(batch, -1) == 0
+        empty = tree.states.board[rows, node].reshape(batch, -1) == 0
+        legal = empty if tree.legal is None else tree.legal[rows, node]
         children = tree.children[rows, node]
         visits, value_sum = _of_children(tree, children)
         prior = 1.0 / jnp.maximum(legal.sum(-1), 1)
@@ -132,6 +143,8 @@ def _expand(
     # Written in every row: where it is not new, nothing points to it.
     states = jax.tree.map(lambda x, new: x.at[:, new_node].set(new), tree.states, after)
     num_nodes = tree.parent.shape[1]
+    if tree.legal is not None:
+        tree = tree.replace(legal=tree.legal.at[:, new_node].set(legal_action_masks(game, after)))
     tree = tree.replace(
         states=states,
         parent=tree.parent.at[:, new_node].set(node),

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from gomoku_jax.config import SearchConfig
+from gomoku_jax.encode import legal_action_masks
 from gomoku_jax.game import Gomoku, State
 from gomoku_jax.network import NetworkOutput
 from gomoku_jax.search.types import Evaluator, mask_logits
@@ -24,17 +25,19 @@ def tactical_evaluator(game: Gomoku, evaluate: Evaluator, ply_discount: float = 
     """An evaluator that sees wins of both sides in one move.
 
     Where the side to move can win, its value is 1 and the winning moves are the only ones with a prior; else,
-    where the other side would win at two points or more, the value is -1, and at one point, that point is the
-    only move with a prior. The loss is one ply further away than the win, and discounted for it.
+    where the other side could win, the moves that stop it are the only ones with a prior, and where there are
+    none, the value is -1. The loss is one ply further away than the win, and discounted for it.
     """
 
     def evaluate_with_tactics(params: Any, states: State) -> NetworkOutput:
         output = evaluate(params, states)
         own = jax.vmap(game.winning_actions)(states, states.to_play)
         other = jax.vmap(game.winning_actions)(states, -states.to_play)
-        wins, threats = own.any(-1), other.sum(-1, dtype=jnp.int32)
-        forced = jnp.where(wins[:, None], own, jnp.where(threats[:, None] > 0, other, True))
-        value = jnp.where(threats > 1, -ply_discount, output.value)
+        blocks = jax.vmap(game.blocking_actions)(states, -states.to_play) & legal_action_masks(game, states)
+        wins, threats = own.any(-1), other.any(-1)
+        stopping = jnp.where(blocks.any(-1)[:, None], blocks, other)
+        forced = jnp.where(wins[:, None], own, jnp.where(threats[:, None], stopping, True))
+        value = jnp.where(threats & ~blocks.any(-1), -ply_discount, output.value)
         value = jnp.where(wins, 1.0, value)
         return NetworkOutput(mask_logits(output.policy_logits, forced), value)
 

@@ -45,6 +45,8 @@ class Solver:
     def __init__(self, game: Gomoku, table_bits: int = 20):
         if game.num_actions > MAX_POINTS:
             raise ValueError(f"the board {game} has {game.num_actions} points: at most {MAX_POINTS}")
+        if game.rule not in ("freestyle", "exact"):
+            raise ValueError(f"rule = {game.rule!r}: the solver knows freestyle and exact")
         if not 10 <= table_bits <= 30:
             raise ValueError(f"table_bits = {table_bits}: from 10 to 30")
         self.game = game

@@ -21,11 +21,16 @@ class ForcedWins:
     """A board with stones to put and take, and the forced wins on it.
 
     Args:
-        game: the board and rule.
+        game: the board and rule, freestyle or exact.
         stones: (action, colour) of the stones on it.
+
+    Raises:
+        ValueError: another rule.
     """
 
     def __init__(self, game: Gomoku, stones: Iterable[tuple[int, int]] = ()):
+        if game.rule not in ("freestyle", "exact"):
+            raise ValueError(f"rule = {game.rule!r}: forced wins are proved here under freestyle and exact")
         self.game = game
         self.cells = [0] * game.num_actions
         self._lines: list[list[int]] = line_table(game.height, game.width, game.k).tolist()

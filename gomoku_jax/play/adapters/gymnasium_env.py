@@ -259,7 +259,7 @@ class GomokuEnv(gymnasium.Env):
         height: rows, 3 to 26.
         width: columns, 3 to 26.
         k: stones in a row that win.
-        rule: "freestyle" or "exact".
+        rule: "freestyle", "exact", "caro", "caro_overline" or "renju"; see `Gomoku`.
         opponent: "random", "tactical", "mcts:100", an agent's path or a shipped agent's name, with `@50` for
             the simulations a move; or a jittable player `(key, states [B]) -> actions int32 [B]`.
         agent_color: "black" moves first; "random" draws at each reset.

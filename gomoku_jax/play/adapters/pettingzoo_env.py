@@ -60,7 +60,7 @@ class raw_env(AECEnv, EzPickle):  # noqa: N801, the name that PettingZoo gives i
         height: rows, 3 to 26.
         width: columns, 3 to 26.
         k: stones in a row that win.
-        rule: "freestyle" or "exact".
+        rule: "freestyle", "exact", "caro", "caro_overline" or "renju"; see `Gomoku`.
         render_mode: "human" prints the board after each move; "ansi" is text, "rgb_array" pixels.
 
     Raises:

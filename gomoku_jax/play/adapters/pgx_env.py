@@ -67,7 +67,7 @@ class State(core.State):
 
 
 def _env_id(game: rules.Gomoku) -> str:
-    return f"gomoku_{game.height}x{game.width}x{game.k}" + ("_exact" if game.rule == "exact" else "")
+    return f"gomoku_{game.height}x{game.width}x{game.k}" + ("" if game.rule == "freestyle" else f"_{game.rule}")
 
 
 class Gomoku(core.Env):
@@ -80,7 +80,7 @@ class Gomoku(core.Env):
         height: rows, 3 to 26.
         width: columns, 3 to 26.
         k: stones in a row that win.
-        rule: "freestyle" or "exact".
+        rule: "freestyle", "exact", "caro", "caro_overline" or "renju"; see `Gomoku`.
 
     Raises:
         ValueError: no such game.

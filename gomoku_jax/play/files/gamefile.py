@@ -5,7 +5,7 @@ import dataclasses
 import re
 from collections.abc import Sequence
 
-from gomoku_jax.game import Gomoku, IllegalMoveError, State, format_action, play_move
+from gomoku_jax.game import ForbiddenMoveError, Gomoku, IllegalMoveError, State, format_action, play_move
 
 MAX_CHARACTERS = 4_000_000  # of a file: far more than any game needs
 DEFAULT_SIDE = 15  # of a board whose size nothing tells
@@ -78,6 +78,25 @@ def check_moves(game: Gomoku, placed: Sequence[Placed]) -> State:
             ended = f" (on {game})" if bool(state.terminated) else ""
             raise GameFileError(f"{error}{ended}", move.line, move.column) from None
     return state
+
+
+def without_last_foul(game: Gomoku, placed: Sequence[Placed], warnings: list[str]) -> tuple[list[Placed], str]:
+    """The moves without a last one that renju forbids, by which Black lost, and the result that follows.
+
+    The result is "W+F", or nothing where the last move may be played. `warnings` tells what was left out.
+    """
+    moves = list(placed)
+    if game.rule != "renju" or not moves:
+        return moves, ""
+    state = check_moves(game, moves[:-1])
+    try:
+        play_move(game, state, moves[-1].action, len(moves))
+    except ForbiddenMoveError as error:
+        warnings.append(f"{error}: Black lost by it, and it is left out")
+        return moves[:-1], "W+F"
+    except IllegalMoveError:
+        pass  # told by `check_moves`, with its place in the file
+    return moves, ""
 
 
 def outcome(state: State) -> str:

@@ -28,6 +28,7 @@ from gomoku_jax.play.files.gamefile import (
     make_game,
     one_line,
     outcome,
+    without_last_foul,
 )
 
 _HEADER = re.compile(
@@ -39,7 +40,7 @@ _LIKE_A_MOVE = re.compile(r"\s*[-+]?\d+\s*,|[^,]*,\s*\d+\s*,\s*\d+\s*$")
 _THREE_FIELDS = re.compile(r"[^,]*,[^,]*,[^,]*")
 _END = re.compile(r"\s*-?\d{1,9}\s*", re.ASCII)
 _DIVISION = re.compile(r"\s*([0-3])\s*,\s*([A-Za-z].*)")
-_WINNERS = {"B+": 1, "W+": 2}
+_WINNERS = {"B+": 1, "W+": 2, "W+F": 2}
 _UNNAMED = ("homo-1", "homo-2")  # what Piskvork calls people
 
 
@@ -82,10 +83,11 @@ def read_psq(text: str | bytes, game: Gomoku | None = None) -> GameFile:
     if rule is None and (like is None or like.shape != game.shape):
         warnings.append(f"the file does not tell the rule: read as {game.rule}, {game.k} in a row")
     placed = [Placed(_action(game, *point), point[2], point[3]) for point in points]
+    placed, foul = without_last_foul(game, placed, warnings)
     state = check_moves(game, placed)
     if header[3] == "1":
         names.reverse()
-    result = outcome(state)
+    result = outcome(state) or foul
     won = division[0] if division else "0"
     if result in _WINNERS and won in "12" and int(won) != _WINNERS[result]:
         warnings.append(f"the file says that player {won} won, the moves end in {result!r}")
@@ -100,6 +102,24 @@ def read_psq(text: str | bytes, game: Gomoku | None = None) -> GameFile:
         warnings=tuple(warnings),
         format="psq",
     )
+
+
+# Words of a division's name and what they mean, as Gomocup's; the longer ones first.
+_DIVISIONS = (
+    ("freestyle", "freestyle"),
+    ("fastgame", "freestyle"),
+    ("standard", "exact"),
+    ("renju", "renju"),
+    ("caro overline", "caro_overline"),
+    ("caro", "caro"),
+)
+_DIVISION_NAMES = {
+    "freestyle": "Freestyle",
+    "exact": "Standard",
+    "renju": "Renju",
+    "caro": "Caro",
+    "caro_overline": "Caro overline",
+}
 
 
 def _read_end(lines: list[str], number: int, warnings: list[str]) -> tuple[list[str], tuple[str, str] | None]:
@@ -132,7 +152,7 @@ def _read_rule(division: tuple[str, str] | None, warnings: list[str]) -> tuple[s
     name = division[1].lower()
     count = re.search(r"(?:^|\D)(\d{1,2}) in a row", name, re.ASCII)
     k = int(count[1]) if count else None
-    for word, rule in (("freestyle", "freestyle"), ("fastgame", "freestyle"), ("standard", "exact")):
+    for word, rule in _DIVISIONS:
         if word in name:
             return rule, k
     warnings.append(f"the rule of the division {division[1][:40]!r} is not known here: read as freestyle")
@@ -181,7 +201,7 @@ def write_psq(
             raise ValueError(f"the name {name!r} looks like a move: no .psq file can hold it")
     if any(names):
         lines += [name or unnamed for name, unnamed in zip(names, _UNNAMED, strict=True)]
-    division = {"freestyle": "Freestyle", "exact": "Standard"}[game.rule]
+    division = _DIVISION_NAMES[game.rule]
     if game.k != 5:
         division += f" {game.k} in a row"
     result = result or outcome(replay_moves(game, moves))

@@ -23,6 +23,7 @@ from gomoku_jax.play.files.gamefile import (
     make_game,
     outcome,
     position,
+    without_last_foul,
 )
 
 _GRAMMAR = r"""
@@ -38,6 +39,9 @@ _GAMES = {"1": "Go", "2": "Othello", "3": "chess", "5": "nine men's morris", "6"
 _RULES = {
     "freestyle": ("freestyle", "freegomoku", "gomoku", "freestylegomoku", "gomokufreestyle", "fiveormore"),
     "exact": ("exact", "standard", "standardgomoku", "gomokustandard", "exactfive", "exactlyfive", "five"),
+    "renju": ("renju", "standardrenju", "renjustandard"),
+    "caro": ("caro", "carogomoku", "gomokucaro"),
+    "caro_overline": ("carooverline", "caroplus"),
 }
 _SETUP_SENTENCE = re.compile(r"The first (\d{1,3}) stones are a random opening\.\n?")
 
@@ -291,8 +295,9 @@ class _Reader:
         return [row * width + column for row in rows for column in columns]
 
     def _finish(self) -> GameFile:
+        self.placed, foul = without_last_foul(self.game, self.placed, self.warnings)
         state = check_moves(self.game, self.placed)
-        result, ended = self._value("RE"), outcome(state)
+        result, ended = self._value("RE"), outcome(state) or foul
         if result and ended and result[:1].upper() != ended[0] and not (ended == "0" and result[:1] in "Dd"):
             self.warnings.append(f"the file says {result[:20]!r}, the moves end in {ended!r}")
         comment = _plain(self.root["C"][0]) if "C" in self.root else ""

@@ -31,7 +31,7 @@ class Setup:
     Attributes:
         height: rows.
         width: columns.
-        rule: "freestyle" or "exact".
+        rule: as of `Board`.
         room: simulations that the tree holds.
     """
 
@@ -239,8 +239,7 @@ class Brain:
 
         key = (setup.height, setup.width, setup.rule)
         if key not in self._thinkers:
-            rule = "exact" if setup.rule == "exact" else "freestyle"
-            game = Gomoku(setup.height, setup.width, STONES_IN_A_ROW, rule)
+            game = Gomoku(setup.height, setup.width, STONES_IN_A_ROW, setup.rule)  # type: ignore[arg-type]
             choice = choose(self._agent, game)
             self._thinkers[key] = Thinker(choice.agent, game)
             self._tell(Event("loaded", None, choice.reason))

@@ -15,6 +15,7 @@ import time
 from gomoku_jax.agent import AgentError
 from gomoku_jax.game import Gomoku, format_action
 from gomoku_jax.play.gomocup.board import STONES_IN_A_ROW
+from gomoku_jax.play.gomocup.protocol import RULES
 from gomoku_jax.play.opponents import ForfeitError
 from gomoku_jax.play.record import GameRecord
 
@@ -23,7 +24,7 @@ GRACE_SECONDS = 0.5  # beyond the time for a move, for pipes and a busy machine
 _QUEUED_LINES = 10_000  # an engine that writes more without being read has lost
 _KEPT_LINES = 5  # of stderr, for the reason of a forfeit
 _LONGEST_LINE = 65_536  # bytes
-_RULE_CODES = {"freestyle": 0, "exact": 1}
+_RULE_CODES = {rule: code for code, rule in RULES.items()}
 _ANSWER = re.compile(r"\s*([0-9]{1,3})\s*,\s*([0-9]{1,3})\s*", re.ASCII)
 
 

@@ -329,8 +329,8 @@ class Engine:
     def _read_board(self, lines: list[str]) -> Board:
         """The position of BOARD's lines, the opponent's last line being the last move.
 
-        The order of moves is not known. Field 3 is for continuous games and for renju's forbidden points,
-        neither of which is played here.
+        The order of moves is not known. Field 3 is for continuous games, which are not played here, and for
+        renju's forbidden points, which the rules tell as well.
         """
         current = self._playing()
         board = Board(current.width, current.height, current.rule)
@@ -338,8 +338,10 @@ class Engine:
         for line in lines:
             x, y, field = protocol.parse_stone(line)
             cell = self._cell(board, x, y)
+            if field == 3 and board.rule == "renju":
+                continue
             if field not in (1, 2):
-                allowed = "1 (own) or 2 (opponent); 3 is for rules that are not played here"
+                allowed = "1 (own) or 2 (opponent); 3 is for continuous games, not played here"
                 raise CommandError(f"{protocol.echo(line)}: the field is {allowed}")
             if cell in cells:
                 raise CommandError(f"{x},{y} twice on the board")
@@ -364,9 +366,10 @@ class Engine:
     def _move(self, board: Board, when: float) -> None:
         """Thinks about a move and answers it."""
         if board.over:
-            raise CommandError("the game is over" if board.winner else "the board is full")
+            full = "the board is full" if not board.empty else "the game is over: every point is forbidden"
+            raise CommandError("the game is over" if board.winner else full)
         advice = advise(board)
-        if advice.kind in ("win", "block", "open four") or len(board.empty) == 1:
+        if advice.kind in ("win", "block", "open four") or len(board.legal) == 1:
             self._play_own(board, best_cell(board, advice.cells), when)
             return
 

@@ -4,6 +4,7 @@ Played until the agent is ready, and consulted before every search: what is exac
 """
 
 import dataclasses
+from collections.abc import Iterable
 
 from gomoku_jax.play.gomocup.board import EMPTY, STONES_IN_A_ROW, Board
 
@@ -37,21 +38,26 @@ def advise(board: Board) -> Advice:
     wins = [cell for cell in empty if board.wins_at(cell, own)]
     if wins:
         return Advice(tuple(wins), "win")
-    blocks = [cell for cell in empty if board.wins_at(cell, -own)]
-    if blocks:
-        return Advice(tuple(blocks), "block")
-    double_fours = [cell for cell in empty if len(_fours(board, cell, own)) >= 2]
+
+    def legal(cells: Iterable[int]) -> tuple[int, ...]:
+        return tuple(cell for cell in cells if not board.is_forbidden(cell, own))
+
+    losses = [cell for cell in empty if board.wins_at(cell, -own)]
+    if losses:  # where none of them may be played, the game is lost, and any move will do
+        blocks = legal(_stops(board, losses, -own) or losses)
+        return Advice(blocks, "block") if blocks else Advice()
+    double_fours = legal(cell for cell in empty if _decides(board, cell, own))
     if double_fours:
-        return Advice(tuple(double_fours), "open four")
+        return Advice(double_fours, "open four")
     threats = {}
     for cell in empty:
-        fives = _fours(board, cell, -own)
-        if len(fives) >= 2:
+        fives = _decides(board, cell, -own)
+        if fives and not board.is_forbidden(cell, -own):
             threats[cell] = fives
     if not threats:
         return Advice()
-    defences = _defences(board, threats)
-    fours = [cell for cell in empty if cell not in defences and _fours(board, cell, own)]
+    defences = legal(_defences(board, threats))
+    fours = legal(cell for cell in empty if cell not in defences and _fours(board, cell, own))
     return Advice((*defences, *fours), "defend", defences)
 
 
@@ -90,8 +96,37 @@ def _fours(board: Board, cell: int, color: int) -> list[int]:
     return found
 
 
+def _decides(board: Board, cell: int, color: int) -> list[int]:
+    """The cells where `color` would have five after playing `cell`, if no single reply stops them all; else none."""
+    fives = _fours(board, cell, color)
+    if len(fives) < 2:
+        return []
+    board.cells[cell] = color
+    stopped = bool(_stops(board, fives, color))
+    board.cells[cell] = EMPTY
+    return [] if stopped else fives
+
+
+def _stops(board: Board, fives: list[int], color: int) -> list[int]:
+    """The cells where a stone of the other colour leaves none of the fives, cells where `color` wins."""
+    if not board.rule.startswith("caro"):  # a five is stopped by filling it
+        return fives if len(fives) == 1 else []
+    cells = board.cells
+    # Or at an end, where the other is closed.
+    near = {fives[0]}
+    for step in board.directions:
+        near.update(cell for cell in board.line_ends(fives[0], color, step) if cells[cell] == EMPTY)
+    stops = []
+    for cell in sorted(near):
+        cells[cell] = -color
+        if not any(cells[five] == EMPTY and board.wins_at(five, color) for five in fives):
+            stops.append(cell)
+        cells[cell] = EMPTY
+    return stops
+
+
 def _defences(board: Board, threats: dict[int, list[int]]) -> tuple[int, ...]:
-    """The moves after which none of the threats makes two fives any more."""
+    """The moves after which none of the threats decides the game any more."""
     own = board.to_play
     cells = board.cells
     first = min(threats, key=lambda cell: len(threats[cell]))
@@ -108,7 +143,7 @@ def _defences(board: Board, threats: dict[int, list[int]]) -> tuple[int, ...]:
     defences = []
     for cell in sorted(near):
         cells[cell] = own
-        if all(cells[threat] != EMPTY or len(_fours(board, threat, -own)) < 2 for threat in threats):
+        if all(cells[threat] != EMPTY or not _decides(board, threat, -own) for threat in threats):
             defences.append(cell)
         cells[cell] = EMPTY
     return tuple(defences)
@@ -118,11 +153,11 @@ def best_cell(board: Board, cells: tuple[int, ...] = ()) -> int:
     """The cell that lines of five speak for; of all near stones where none are given; the centre first.
 
     Raises:
-        ValueError: the board is full.
+        ValueError: no point is left to play.
     """
     candidates = cells or _near_stones(board)
     if not candidates:
-        raise ValueError("the board is full")
+        raise ValueError("no point is left to play")
     middle_row, middle_col = (board.height - 1) / 2, (board.width - 1) / 2
 
     def value(cell: int) -> tuple[int, float]:
@@ -133,7 +168,7 @@ def best_cell(board: Board, cells: tuple[int, ...] = ()) -> int:
 
 
 def _near_stones(board: Board) -> list[int]:
-    empty = board.empty
+    empty = board.legal
     if not board.moves:
         return empty
     taken = [divmod(board.action(cell), board.width) for cell, _ in board.moves]

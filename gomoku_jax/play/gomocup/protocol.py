@@ -11,8 +11,9 @@ import re
 from gomoku_jax.play.gomocup.board import STONES_IN_A_ROW
 
 MIN_SIDE, MAX_SIDE = 3, 26
-RULES = {0: "freestyle", 1: "exact"}
+RULES = {0: "freestyle", 1: "exact", 4: "renju", 8: "caro_overline", 9: "caro"}
 _RULE_BITS = {1: "exactly five", 2: "continuous game", 4: "renju", 8: "caro"}
+_RULE_WORDS = "0 is freestyle, 1 exactly five, 4 renju, 8 caro with overlines, 9 caro"
 _LONGEST_ECHO = 60
 
 _NUMBER = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
@@ -95,9 +96,9 @@ def rule_name(code: int) -> str:
     """
     if code in RULES:
         return RULES[code]
-    names = [name for bit, name in _RULE_BITS.items() if code > 0 and code & bit and bit != 1]
+    names = [name for bit, name in _RULE_BITS.items() if code > 0 and code & bit]
     what = f" ({', '.join(names)})" if names else ""
-    raise CommandError(f"rule {code}{what} is not played here: 0 is freestyle, 1 is exactly five")
+    raise CommandError(f"rule {code}{what} is not played here: {_RULE_WORDS}")
 
 
 def echo(text: str) -> str:

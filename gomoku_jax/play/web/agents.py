@@ -38,7 +38,7 @@ class Entry:
         """What the page is told."""
         return {
             "name": self.name,
-            "game": to_dict(self.agent.game),
+            "game": self.agent.game.facts(),
             "any_board": self.agent.network.kind != "conv",
             "description": describe(self.agent),
             "card": _model_card(self.agent.path),

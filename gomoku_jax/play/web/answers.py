@@ -37,7 +37,7 @@ def replay_unfinished(game: Gomoku, moves: tuple[int, ...]) -> GameRecord:
 def warm_up_rules(game: Gomoku) -> None:
     """Compiles what positions of a board need."""
     record = GameRecord(game, [0])
-    _ = record.winning_points
+    _ = record.winning_points, record.legal_actions
 
 
 def warm_up_rollouts(game: Gomoku) -> None:
@@ -48,7 +48,8 @@ def warm_up_rollouts(game: Gomoku) -> None:
 def position(game: Gomoku, moves: tuple[int, ...]) -> dict[str, Any]:
     """What the rules say of a position."""
     record = replay(game, moves)
-    legal = (np.asarray(record.state.board).reshape(-1) == 0) & (not record.over)
+    legal = np.zeros(game.num_actions, bool)
+    legal[record.legal_actions] = True
     return {
         "type": "position",
         "to_play": record.to_play,
@@ -126,7 +127,7 @@ def parsed(request: Parse) -> dict[str, Any]:
     return {
         "type": "parsed",
         "format": file.format,
-        "game": to_dict(file.game),
+        "game": file.game.facts(),
         "moves": list(file.moves),
         "black": file.black,
         "white": file.white,

@@ -4,6 +4,7 @@ import dataclasses
 import json
 from typing import Any
 
+from gomoku_jax.config import RULES
 from gomoku_jax.game import Gomoku
 
 MAX_FRAME = 64 * 1024  # bytes of a request
@@ -14,7 +15,6 @@ MAX_SECONDS = 60.0
 MAX_PLAYOUTS = 1000
 MAX_ID = 2**53  # JavaScript's exact integers
 SIDES = (3, 26)
-RULES = ("freestyle", "exact")
 FORMATS = ("sgf", "psq", "moves")
 
 

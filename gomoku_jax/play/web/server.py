@@ -131,7 +131,7 @@ def _welcome(choice: Choice, agents: Agents, settings: Settings) -> dict[str, An
         },
         "defaults": {
             "agent": choice.name,
-            "game": to_dict(choice.game),
+            "game": choice.game.facts(),
             "simulations": settings.simulations,
         },
         "reason": choice.reason,

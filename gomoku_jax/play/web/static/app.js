@@ -170,6 +170,7 @@ function renderBoard() {
     moves: node.moves(),
     numbers: find("numbers").checked,
     winning: node.position?.winning_points ?? [],
+    forbidden: node.forbidden(),
     overlay: overlayOf(overlay, node, game),
     line: candidates.line,
     lineSide: node.toPlay,

@@ -56,7 +56,7 @@ export class Board extends EventTarget {
   }
 
   /**
-   * view: {game, moves, numbers, winning: [actions], overlay, line: [actions], lineSide, mark, playable, side, theme}.
+   * view: {game, moves, numbers, winning: [actions], forbidden: [actions], overlay, line: [actions], lineSide, mark, playable, side, theme}.
    * `line` is drawn as numbered ghost stones, `lineSide` moves first; `mark` is a point to ring.
    */
   show(view) {
@@ -190,6 +190,7 @@ export class Board extends EventTarget {
     context.textAlign = "center";
     context.textBaseline = "middle";
     if (view.overlay) this._paintOverlay(context, view.overlay);
+    for (const action of view.forbidden) this._paintCross(context, action);
     const stones = view.moves.length;
     view.moves.forEach((action, index) => {
       this._paintStone(context, action, index % 2 === 0 ? 1 : -1, 1);
@@ -343,6 +344,19 @@ export class Board extends EventTarget {
     this._paintRing(context, action, "#e8602c", size, Math.max(1.75, this.cell * 0.22 * size));
   }
 
+  _paintCross(context, action) {
+    const { x, y } = this.place(action);
+    const arm = this.cell * 0.2;
+    context.strokeStyle = ACCENT;
+    context.lineWidth = Math.max(1.5, this.cell * 0.06);
+    context.beginPath();
+    context.moveTo(x - arm, y - arm);
+    context.lineTo(x + arm, y + arm);
+    context.moveTo(x - arm, y + arm);
+    context.lineTo(x + arm, y - arm);
+    context.stroke();
+  }
+
   _paintRing(context, action, colour, radius, width) {
     const { x, y } = this.place(action);
     context.strokeStyle = colour;
@@ -367,7 +381,8 @@ export class Board extends EventTarget {
 
   /** Where a stone would go: the mouse's ghost, the keyboard's cursor, the touched point. */
   _paintIntent(context, view) {
-    const free = (action) => action !== null && !view.moves.includes(action) && view.playable;
+    const free = (action) =>
+      action !== null && !view.moves.includes(action) && !view.forbidden.includes(action) && view.playable;
     if (this.marked !== null && free(this.marked)) {
       const { x, y } = this.place(this.marked);
       context.strokeStyle = ACCENT;
@@ -401,7 +416,8 @@ export class Board extends EventTarget {
   describe(action) {
     const { game, moves } = this.view;
     const index = moves.indexOf(action);
-    const what = index < 0 ? "empty" : `${index % 2 ? "white" : "black"} stone, move ${index + 1}`;
+    const open = this.view.forbidden.includes(action) ? "forbidden to black" : "empty";
+    const what = index < 0 ? open : `${index % 2 ? "white" : "black"} stone, move ${index + 1}`;
     return `${pointName(game, action)}, ${what}`;
   }
 }

@@ -49,9 +49,12 @@ export function describeBoard(game) {
   return `${game.height}×${game.width}`;
 }
 
+const RULE_NAMES = { caro: "caro", caro_overline: "caro with overlines", renju: "renju" };
+
 export function describeGame(game) {
   const count = WORDS[game.k] ?? String(game.k);
-  return `${describeBoard(game)}, ${game.rule === "exact" ? "exactly " : ""}${count} in a row`;
+  const row = `${game.rule === "exact" ? "exactly " : ""}${count} in a row`;
+  return [describeBoard(game), RULE_NAMES[game.rule], row].filter(Boolean).join(", ");
 }
 
 /** Why a game is none, in words, or "" where it is one. */
@@ -65,6 +68,7 @@ export function gameFault(game, limits, rules) {
   if (!Number.isInteger(game.k) || game.k < 3 || game.k > longest) {
     return `in a row: ${Number.isNaN(game.k) ? "not a number" : game.k}; from 3 to ${longest} on this board`;
   }
+  if (game.rule === "renju" && game.k !== 5) return `in a row: ${game.k}; renju is 5 in a row`;
   if (!rules.includes(game.rule)) return `rule “${game.rule}”: one of ${rules.join(", ")}`;
   return "";
 }

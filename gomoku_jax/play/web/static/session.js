@@ -89,7 +89,8 @@ export class Session extends EventTarget {
     if (position.over) return this.notify("The game is over. Take a move back, or start a new game.");
     if (!this.playable) return this.notify(`It is the turn of ${this.mover}. Pause to play for it.`);
     if (!position.legal[action]) {
-      return this.notify(`${pointName(this.game, action)} cannot be played here: the point is taken.`);
+      const why = node.moves().includes(action) ? "the point is taken" : "it is forbidden to Black";
+      return this.notify(`${pointName(this.game, action)} cannot be played here: ${why}.`);
     }
     if (this.numAgents < 2) this.holding = false;
     this._append(action);
@@ -396,6 +397,6 @@ export class Session extends EventTarget {
     if (!position?.over) return `${SIDE_NAMES[this.node.toPlay]} to move`;
     if (!position.winner) return "A draw: the board is full";
     const count = position.winning_points.length;
-    return `${SIDE_NAMES[position.winner]} wins${count ? ` with ${count} in a row` : ""}`;
+    return `${SIDE_NAMES[position.winner]} wins${count ? ` with ${count} in a row` : ": black has no move left"}`;
   }
 }

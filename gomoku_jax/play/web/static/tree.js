@@ -31,6 +31,13 @@ class Node {
   moves() {
     return this.path().slice(1).map((node) => node.action);
   }
+
+  /** Empty points that may not be played, as far as the server has told. */
+  forbidden() {
+    if (!this.position || this.position.over) return [];
+    const taken = new Set(this.moves());
+    return this.position.legal.flatMap((legal, action) => (legal || taken.has(action) ? [] : [action]));
+  }
 }
 
 export class MoveTree {
