@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gomoku_jax.config import Rule
 from gomoku_jax.game import Gomoku, State
 from gomoku_jax.symmetry import (
     image_table,
@@ -21,7 +20,9 @@ from gomoku_jax.symmetry import (
     transform_state,
 )
 
-RULES: tuple[Rule, ...] = ("freestyle", "exact")
+LAW_GAMES = [Gomoku(*board, rule) for board in [(5, 5, 3), (4, 7, 4)] for rule in ("freestyle", "exact")]
+LAW_GAMES += [Gomoku(4, 7, 4, "caro"), Gomoku(5, 5, 3, "caro_overline")]
+LAW_GAMES += [Gomoku(7, 7, 5, "renju"), Gomoku(5, 8, 5, "renju", "loses")]
 SHAPES = [(3, 3), (15, 15), (6, 6), (3, 8), (8, 6), (26, 3)]
 
 
@@ -125,10 +126,9 @@ def random_games(game: Gomoku, key: jax.Array, count: int) -> tuple[State, jax.A
     return jax.lax.scan(body, start, jax.random.split(key, game.num_actions))[1]
 
 
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("height, width, k", [(5, 5, 3), (4, 7, 4)])
-def test_symmetries_commute_with_the_rules(height, width, k, rule):
-    game = Gomoku(height, width, k, rule)
+@pytest.mark.parametrize("game", LAW_GAMES, ids=str)
+def test_symmetries_commute_with_the_rules(game):
+    height, width = game.shape
     states, actions = random_games(game, jax.random.key(0), 30)
     states, actions = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), (states, actions))
 
@@ -162,7 +162,12 @@ def test_symmetries_commute_with_the_rules(height, width, k, rule):
 
     left, right, winner = both_ways(jnp.arange(num_symmetries(height, width)), states, actions)
     chex.assert_trees_all_equal(left, right)
-    # The games met both winners, and illegal actions.
+    # The games met both winners, and illegal actions; under renju, forbidden ones.
+    if game.rule == "renju":
+        empty = np.asarray(states.board).reshape(len(actions), -1)[np.arange(len(actions)), actions] == 0
+        running = empty & ~np.asarray(states.terminated)
+        refused = running & ~np.asarray(left[-1])[0]
+        assert refused.any() == (game.forbidden == "illegal")
     assert set(np.unique(winner)) >= {-1, 1} and not np.asarray(left[-1]).all()
     assert np.asarray(left[3]).any()
 
