@@ -91,7 +91,7 @@ def test_the_helper_knows_a_block_that_is_forbidden():
     values = {}
     for each in (game, Gomoku(15, 15, 5, "exact")):
         states = jax.tree.map(lambda leaf: leaf[None], gj.replay_moves(each, moves))
-        values[each.rule] = float(tactical_evaluator(each, flat, 0.9)(None, states).value[0])
+        values[each.rule] = float(jax.jit(tactical_evaluator(each, flat, 0.9))(None, states).value[0])
     assert values == {"renju": pytest.approx(-0.9), "exact": 0.25}
 
 

@@ -637,10 +637,9 @@ def playouts_both_ways(game: Gomoku, states: State, key: jax.Array):
     return turns, jax.vmap(lambda s, t: playout_winner(game, s, t))(states, turns), ends
 
 
-@pytest.mark.parametrize("rule", [*RULES, *CARO])
 @pytest.mark.parametrize(
-    "height, width, k, count",
-    [(5, 7, 3, 2000), (15, 15, 5, 48)],
+    "height, width, k, count, rule",
+    [*((5, 7, 3, 2000, rule) for rule in (*RULES, *CARO)), *((15, 15, 5, 48, rule) for rule in RULES)],
 )
 def test_playout_winner_is_the_winner_of_the_moves(height, width, k, count, rule):
     game = Gomoku(height, width, k, rule)

@@ -184,6 +184,7 @@ def test_a_report_is_of_one_budget(capsys, tmp_path):
     assert code == 2 and "--preset 9x9x5: the file has 6x6x4" in text
 
 
+@pytest.mark.slow
 def test_an_agent_is_shipped_with_card_and_rows(capsys, tmp_path):
     agent, rows = gj.load_agent("tictactoe"), tmp_path / "rows.jsonl"
     info = {"iteration": 7, "games": 1234, "seconds": 90.0, "seed": 3}

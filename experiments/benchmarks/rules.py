@@ -1,0 +1,96 @@
+"""Renju's forbidden points of many positions in one call, beside freestyle's step and a referee in plain Python."""
+
+import dataclasses
+import importlib.util
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from benchmarks.common import Benchmark, medians, on_accelerator, openings, show
+from gomoku_jax.game import WHITE, Gomoku, parse_board, renju
+
+
+@dataclasses.dataclass(frozen=True)
+class Rules(Benchmark):
+    """Positions per second whose forbidden points are told."""
+
+    board: str = "15x15x5"
+    """ROWSxCOLUMNSx5."""
+    batch: int = 0
+    """Positions in one call; by default 4,096, on accelerators 65,536."""
+    stones: tuple[int, ...] = (8, 30, 60)
+    """Random stones on the board, one measurement each."""
+    repeats: int = 9
+    """Measurements; the median counts."""
+    referee: int = 20
+    """Positions for the `renju` package, where it is installed (extra `test`); 0 is none."""
+
+
+def run(arguments: Rules) -> list[dict]:
+    """One row for each number of stones."""
+    game = parse_board(arguments.board, "renju")
+    freestyle = Gomoku(game.height, game.width, game.k)
+    batch = arguments.batch or (65_536 if on_accelerator() else 4096)
+    points, mask = jax.jit(jax.vmap(renju.forbidden_points)), jax.jit(jax.vmap(game.legal_action_mask))
+    step, renju_step = jax.jit(jax.vmap(freestyle.step)), jax.jit(jax.vmap(game.step))
+    rows, cells = [], []
+    for stones in arguments.stones:
+        states = openings(freestyle, batch, stones)
+        states = states.replace(to_play=jnp.ones_like(states.to_play))
+        actions = jnp.argmax(jax.vmap(freestyle.legal_action_mask)(states), -1)
+        seconds = medians(
+            {
+                "points": lambda s=states: points(s.board),
+                "mask": lambda s=states: mask(s),
+                "step": lambda s=states, a=actions: step(s, a),
+                "renju_step": lambda s=states, a=actions: renju_step(s, a),
+            },
+            arguments.repeats,
+        )
+        rates = {name: batch / value for name, value in seconds.items()}
+        theirs = referee_rate(np.asarray(states.board)[: arguments.referee]) if arguments.referee else None
+        rows.append(
+            {
+                "benchmark": "rules",
+                "game": str(game),
+                "batch": batch,
+                "stones": stones,
+                "positions_per_second": rates["points"],
+                "masks_per_second": rates["mask"],
+                "freestyle_steps_per_second": rates["step"],
+                "renju_steps_per_second": rates["renju_step"],
+                "referee_positions_per_second": theirs,
+            }
+        )
+        cells.append(
+            (
+                str(stones),
+                f"{rates['points']:,.0f}",
+                f"{rates['points'] / rates['step']:.3f}",
+                f"{rates['renju_step']:,.0f}",
+                "-" if theirs is None else f"{theirs:,.1f}",
+                "-" if theirs is None else f"{rates['points'] / theirs:,.0f}",
+            )
+        )
+    show(
+        f"{game}: {batch:,} positions in one call",
+        ("stones", "positions/s", "of freestyle's steps/s", "renju's steps/s", "referee/s", "times the referee"),
+        cells,
+    )
+    return rows
+
+
+def referee_rate(boards: np.ndarray) -> float | None:
+    """Positions per second of the `renju` package; None where it is not installed."""
+    if importlib.util.find_spec("renju") is None:
+        return None
+    from renju.check_forbid import get_foul_type
+
+    started = time.perf_counter()
+    for board in boards:
+        grid = np.where(board == WHITE, 2, board).tolist()
+        for action in np.flatnonzero(board.reshape(-1) == 0):
+            get_foul_type(grid, *divmod(int(action), board.shape[1]))
+    return len(boards) / (time.perf_counter() - started)
