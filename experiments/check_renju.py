@@ -3,9 +3,10 @@
     python experiments/check_renju.py --positions 2000
     python experiments/check_renju.py --positions 100000 --json rows.jsonl
 
-Half of the positions are stones strewn over windows of all sizes and densities, the other half come from random
-games. The whole set of forbidden points of each is compared. The referee takes some 30 ms for a position, so
-100,000 take the better part of an hour on one core; --processes shares them out. Needs the extra `test`.
+Half of the positions are stones strewn over windows of all sizes and densities, the other half come from
+random games. The whole set of forbidden points of each is compared. The referee takes some 30 ms for a
+position, so 100,000 take the better part of an hour on one core; --processes shares them out. Needs the
+extra `test`.
 """
 
 import concurrent.futures
@@ -45,7 +46,7 @@ class Arguments:
 
 
 def strewn(side: int, count: int, seed: int) -> np.ndarray:
-    """int8 [count, side, side]: stones in windows of all sizes, most of them Black's, so that much is forbidden."""
+    """int8 [count, side, side]: stones in windows of all sizes, mostly Black's, so that much is forbidden."""
     rng = np.random.default_rng(seed)
     boards = np.zeros((count, side, side), np.int8)
     for board in boards:

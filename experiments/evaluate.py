@@ -30,7 +30,7 @@ from rows import append_row, command_line
 from gomoku_jax.agent import AgentError, PlayerSpec
 from gomoku_jax.arena import MatchResult, play_match
 from gomoku_jax.compilation import use_compilation_cache
-from gomoku_jax.config import Rule, to_dict
+from gomoku_jax.config import Rule
 from gomoku_jax.game import Gomoku
 from gomoku_jax.metrics import provenance
 from gomoku_jax.play.match import Forfeit, HostMatchResult, play_host_match

@@ -9,7 +9,6 @@ import matches
 from rows import append_row
 
 from gomoku_jax.agent import PlayerSpec
-from gomoku_jax.config import to_dict
 from gomoku_jax.game import Gomoku
 from gomoku_jax.metrics import provenance
 from gomoku_jax.suites import (

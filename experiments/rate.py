@@ -25,7 +25,7 @@ from rows import Row, append_row, command_line, read_rows
 from gomoku_jax.agent import AgentError, PlayerSpec
 from gomoku_jax.arena import MatchResult, check_match, play_match
 from gomoku_jax.compilation import use_compilation_cache
-from gomoku_jax.config import Rule, to_dict
+from gomoku_jax.config import Rule
 from gomoku_jax.game import Gomoku
 from gomoku_jax.metrics import provenance
 from gomoku_jax.play.match import HostMatchResult, play_host_match

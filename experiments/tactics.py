@@ -27,7 +27,7 @@ from rows import append_row, command_line
 
 from gomoku_jax.agent import PLAYER_SPECS, AgentError, PlayerSpec, parse_player
 from gomoku_jax.compilation import use_compilation_cache
-from gomoku_jax.config import Rule, to_dict
+from gomoku_jax.config import Rule
 from gomoku_jax.game import Gomoku, ascii_board, format_action
 from gomoku_jax.metrics import provenance
 from gomoku_jax.suites import SolveRate, SolveRates, TacticalSuite, solve_rates, tactics_suite

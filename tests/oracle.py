@@ -48,7 +48,7 @@ def winning_runs(board, k: int, rule: str) -> list[tuple[int, list[Cell]]]:
 
 
 def run_wins(board, line: list[Cell], run: list[Cell], k: int, rule: str) -> bool:
-    """Does an unbroken run of stones on a full row, column or diagonal win? Renju's is the test's own affair."""
+    """Does an unbroken run of stones on a full row, column or diagonal win? Any rule but renju."""
     if rule == "freestyle":
         return len(run) >= k
     if rule == "caro_overline" and len(run) > k:

@@ -202,8 +202,12 @@ def test_a_forbidden_move_ends_a_game_of_renju():
         assert format_moves(file.game, file.moves) == before and file.result[:2] == "W+"
         assert file.game == gj.Gomoku(15, 15, 5, "renju")
         assert any("e1 is forbidden, an overline: Black lost by it" in text for text in file.warnings)
-        with pytest.raises(GameFileError, match="forbidden|ended"):
-            read(write(gj.Gomoku(15, 15, 5, "exact"), [*actions, 100]).replace("exact", "renju").replace("Standard", "Renju"))
+        with pytest.raises(GameFileError, match=r"forbidden|ended"):
+            read(
+                write(gj.Gomoku(15, 15, 5, "exact"), [*actions, 100])
+                .replace("exact", "renju")
+                .replace("Standard", "Renju")
+            )
 
 
 def test_what_a_file_does_not_tell_is_guessed_and_said():

@@ -163,7 +163,16 @@ def test_field_3_is_of_rules_that_are_not_played(table):
 def test_field_3_under_renju_marks_a_forbidden_point(table):
     """It is no stone; what is forbidden follows from the stones."""
     table.ask("INFO rule 4", "INFO timeout_turn 0", "START 15")
-    stones = ["7,7,1", "7,6,2", "8,8,1", "6,8,2", "7,5,1", "8,9,2", "8,4,1", "11,3,2"]  # as on renju's g9 below
+    stones = [
+        "7,7,1",
+        "7,6,2",
+        "8,8,1",
+        "6,8,2",
+        "7,5,1",
+        "8,9,2",
+        "8,4,1",
+        "11,3,2",
+    ]  # as on renju's g9 below
     (answer,) = table.ask("BOARD", *stones, "6,6,3", "DONE")
     assert MOVE.fullmatch(answer) and len(table.engine.board.moves) == 9
 
@@ -172,7 +181,7 @@ def test_field_3_under_renju_marks_a_forbidden_point(table):
 def test_the_rules_of_other_tournaments(table, code, rule):
     assert table.ask(f"INFO rule {code}", "INFO timeout_turn 0", "START 15") == ["OK"]
     assert table.engine.board.rule == rule
-    # Black's five from e8 to i8 would stand between White's stones on d8 and j8; rows are counted from the top.
+    # Black's five from e8 to i8 would stand between White's stones on d8 and j8; y counts from the top.
     stones = ["4,7,1", "3,7,2", "5,7,1", "9,7,2", "6,7,1", "0,14,2", "7,7,1", "2,13,2"]
     (answer,) = table.ask("BOARD", *stones, "DONE")
     assert (answer == "8,7") == (rule == "renju")

@@ -39,10 +39,9 @@ def board_of(rows: str) -> np.ndarray:
 
 
 def running(boards, colour: int):
-    boards = np.asarray(boards, np.int8)
-    return states_from_positions(
-        boards, np.full(len(boards), colour, np.int8), np.full(len(boards), -1, np.int32)
-    )
+    boards = jnp.asarray(boards, jnp.int8)
+    count = len(boards)
+    return states_from_positions(boards, jnp.full(count, colour, jnp.int8), jnp.full(count, -1, jnp.int32))
 
 
 def referee(board: np.ndarray, action: int) -> int:
@@ -61,7 +60,7 @@ def forbidden_by_referee(board: np.ndarray) -> np.ndarray:
 
 
 def random_boards(height: int, width: int, count: int, seed: int) -> np.ndarray:
-    """Boards with stones strewn over windows of all sizes and densities, mostly Black's, so that much is forbidden."""
+    """Stones strewn over windows of all sizes and densities, mostly Black's, so that much is forbidden."""
     rng = np.random.default_rng(seed)
     boards = np.zeros((count, height, width), np.int8)
     for board in boards:
@@ -84,7 +83,9 @@ POINTS = [
 def test_published_points():
     """Agreed cases of renju.net, quintet and others, recursion up to four deep among them."""
     boards = np.stack([board_of(case["rows"]) for case in POINTS])
-    actions = np.array([int(case["point"][1:]) * 15 - 15 + ord(case["point"][0]) - ord("a") for case in POINTS])
+    actions = np.array(
+        [int(case["point"][1:]) * 15 - 15 + ord(case["point"][0]) - ord("a") for case in POINTS]
+    )
     fouls = np.asarray(foul_of(boards, actions))
     masks = np.asarray(forbidden_of(boards))
     wrong = [
@@ -124,7 +125,9 @@ def test_fouls_and_questions_agree_with_the_mask():
         fouls = np.asarray(foul_of(boards, actions))
         np.testing.assert_array_equal(fouls != 0, masks[np.arange(len(boards)), actions])
         for board, action, foul in zip(boards[:40], actions, fouls, strict=False):
-            said = referee(board, int(action))  # of an overline that is a double-three as well, it says the latter
+            said = referee(
+                board, int(action)
+            )  # of an overline that is a double-three as well, it says the latter
             assert foul == said or (foul, said) == (3, 1)
     where = rng.random(flat.shape) < 0.5
     some = jax.jit(jax.vmap(rules.forbidden_points))(boards, where)

@@ -26,6 +26,13 @@ GAME = Gomoku(9, 9, 5, "renju")
 BATCH = 16
 
 
+def running(boards: np.ndarray, colour: int) -> gj.State:
+    count = len(boards)
+    return states_from_positions(
+        jnp.asarray(boards, jnp.int8), jnp.full(count, colour, jnp.int8), jnp.full(count, -1, jnp.int32)
+    )
+
+
 def temptation(game, params, states):
     """An evaluator that would love to play what is forbidden."""
     del params
@@ -38,7 +45,7 @@ def positions():
     """Positions, Black to move, in which something is forbidden."""
     rng = np.random.default_rng(8)
     boards = rng.choice(np.array([0, 1, -1], np.int8), (2000, 9, 9), p=[0.6, 0.25, 0.15])
-    states = states_from_positions(boards, np.ones(2000, np.int8), np.full(2000, -1, np.int32))
+    states = running(boards, 1)
     forbidden = jax.jit(jax.vmap(rules.forbidden_points))(boards)
     wins = jax.jit(jax.vmap(lambda state: GAME.winning_actions(state, BLACK)))(states)
     chosen = np.flatnonzero((np.asarray(forbidden).sum(-1) > 2) & ~np.asarray(wins).any(-1))[:BATCH]
@@ -75,13 +82,13 @@ def test_pure_mcts_obeys_the_rules_inside_its_tree():
     board[1::2] *= -1
     board[3] = [1, 1, 1, 0, 1, 1, -1]
     board[0, 0] = 0  # a1 and d4 are empty, and d4 would make six of Black's
-    states = states_from_positions(board[None], np.full(1, -1, np.int8), np.full(1, -1, np.int32))
+    states = running(board[None], -1)
     output = pure_mcts(game, jax.random.key(0), states, 60)
     assert int(output.action[0]) == 0 and float(output.q_values[0, 0]) == 1.0
 
 
 def test_the_helper_knows_a_block_that_is_forbidden():
-    """White's four can be stopped on g7 only, a double-three: Black is lost, though White wins on one point."""
+    """White's four can be stopped on g7 only, a double-three: Black is lost by a single threat."""
     game = Gomoku(15, 15, 5, "renju")
 
     def flat(params, states):

@@ -270,7 +270,8 @@ def test_named_lines():
     ],
 )
 def test_published_overlines(size, moves, freestyle, exact, caro, caro_overline):
-    for rule, winner in zip([*RULES, *CARO], (freestyle, exact, caro, caro_overline), strict=True):
+    rules: tuple[Rule, ...] = (*RULES, *CARO)
+    for rule, winner in zip(rules, (freestyle, exact, caro, caro_overline), strict=True):
         state = replay_moves(Gomoku(size, size, 5, rule), moves)
         assert (int(state.winner), bool(state.terminated)) == (winner, winner != 0)
 
@@ -333,7 +334,7 @@ def test_runs_of_every_length():
 
 
 def can_win(board: np.ndarray, k: int, rule: Rule, colour: int) -> set[int]:
-    """The empty points where a stone of a colour makes a winning line that was not there, by scanning boards."""
+    """The empty points where a stone of a colour makes a winning line, by scanning boards."""
     found = set()
     for action in np.flatnonzero(board.reshape(-1) == 0):
         after = board.copy()
@@ -376,13 +377,14 @@ def test_renjus_wins_in_one_are_those_of_two_other_rules():
     boards = rng.choice(np.array([0, 1, -1], np.int8), (200, 9, 9), p=[0.4, 0.3, 0.3])
     states = running_states(boards, np.ones(len(boards)))
     seen = 0
-    for colour, rule in ((1, "exact"), (-1, "freestyle")):
+    for colour, other in ((1, Gomoku(9, 9, 5, "exact")), (-1, Gomoku(9, 9, 5))):
         for name in ("winning_actions", "blocking_actions"):
-            ours, theirs = (
-                jax.jit(jax.vmap(lambda s, g=Gomoku(9, 9, 5, r), n=name, c=colour: getattr(g, n)(s, c)))(states)
-                for r in ("renju", rule)
-            )
-            np.testing.assert_array_equal(ours, theirs)
+
+            def look(game, colour=colour, name=name):
+                return jax.jit(jax.vmap(lambda state: getattr(game, name)(state, colour)))(states)
+
+            ours = look(Gomoku(9, 9, 5, "renju"))
+            np.testing.assert_array_equal(ours, look(other))
             seen += np.asarray(ours).sum()
     assert seen > 100
 

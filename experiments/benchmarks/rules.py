@@ -1,4 +1,4 @@
-"""Renju's forbidden points of many positions in one call, beside freestyle's step and a referee in plain Python."""
+"""Renju's forbidden points of many positions in one call, beside freestyle's step and a referee in Python."""
 
 import dataclasses
 import importlib.util
@@ -76,7 +76,14 @@ def run(arguments: Rules) -> list[dict]:
         )
     show(
         f"{game}: {batch:,} positions in one call",
-        ("stones", "positions/s", "of freestyle's steps/s", "renju's steps/s", "referee/s", "times the referee"),
+        (
+            "stones",
+            "positions/s",
+            "of freestyle's steps/s",
+            "renju's steps/s",
+            "referee/s",
+            "times the referee",
+        ),
         cells,
     )
     return rows

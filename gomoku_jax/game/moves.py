@@ -35,7 +35,6 @@ def _legal(game: Gomoku, state: State) -> jax.Array:
     return game.legal_action_mask(state)
 
 
-
 def legal_actions(game: Gomoku, state: State) -> list[int]:
     """The actions that may be played in one game, on the host; empty once it is over."""
     return [int(action) for action in np.flatnonzero(_legal(game, state))]
@@ -73,7 +72,9 @@ def play_move(game: Gomoku, state: State, move: int | str, number: int | None = 
     after = _step(game, state, np.int32(action))
     if int(after.move_count) == int(state.move_count):  # nothing else is illegal on an empty point
         kind = renju.FOULS[int(_foul(state.board, np.int32(action))) - 1]
-        raise ForbiddenMoveError(f"{label}: {format_action(game, action)} is forbidden, {_ARTICLES[kind]} {kind}")
+        raise ForbiddenMoveError(
+            f"{label}: {format_action(game, action)} is forbidden, {_ARTICLES[kind]} {kind}"
+        )
     return after
 
 

@@ -157,12 +157,12 @@ def _judge_all(board: jax.Array) -> tuple[jax.Array, jax.Array]:
     """The points that are forbidden, bool [A], and those that need a closer look, bool [A]; stones are any.
 
     A move and a straight-four point of its three have one line in common. On it the second stone makes the
-    straight four and no more; its other lines are as they were before the move. So whether it is legal is read
-    off the table too, unless its other lines may hold two threes in turn.
+    straight four and no more; its other lines are as they were before the move. So whether it is legal is
+    read off the table too, unless its other lines may hold two threes in turn.
     """
     height, width = board.shape
     codes = jax.lax.optimization_barrier(_all_codes(board))
-    total = sum(codes[1:], codes[0])
+    total = functools.reduce(jnp.add, codes)
     five, bad, open_ = _judge(total)
     margin = REACH - 1
     sure = jnp.zeros(board.shape, jnp.int32)
@@ -188,10 +188,10 @@ def _judge_all(board: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def _codes_at(
-    cells: jax.Array, point: jax.Array, shape: tuple[int, int], thought: jax.Array | None = None
+    cells: jax.Array, point: jax.Array, shape: tuple[int, ...], thought: jax.Array | None = None
 ) -> jax.Array:
-    """The table's entries for one point, int32 [4], with black stones on the points in `thought`, int32 [D], too."""
-    around = jnp.asarray(ray_table(*shape, REACH))[point]  # [4, 2, 5], walking on and back
+    """The table's entries for one point, int32 [4], with black stones on the points `thought`, int32 [D]."""
+    around = jnp.asarray(ray_table(shape[0], shape[1], REACH))[point]  # [4, 2, 5], walking on and back
     states = cells[around]
     if thought is not None:
         states = jnp.where((around[..., None] == thought[None, None, None]).any(-1), 1, states)
@@ -236,7 +236,7 @@ def _resolve(board: jax.Array, pending: jax.Array, forbidden: jax.Array) -> jax.
     return jax.lax.while_loop(lambda frames: frames.root < pending.size, advance, frames).forbidden
 
 
-def _advance(frames: _Frames, cells: jax.Array, pending: jax.Array, shape: tuple[int, int]) -> _Frames:
+def _advance(frames: _Frames, cells: jax.Array, pending: jax.Array, shape: tuple[int, ...]) -> _Frames:
     """Judges one point: the root, or the next straight-four point of the deepest stone in thought."""
     at_root = frames.depth == 0
     top = jnp.maximum(frames.depth - 1, 0)
@@ -245,10 +245,8 @@ def _advance(frames: _Frames, cells: jax.Array, pending: jax.Array, shape: tuple
     direction, which = bit // 2, bit % 2
     offset = ((frames.codes[top, direction] >> jnp.where(which == 0, *_POINTS)) & 15) - REACH
     back = (offset < 0).astype(jnp.int32)
-    rays = jnp.asarray(ray_table(*shape, REACH))
-    point = jnp.where(
-        at_root, frames.root, rays[frames.point[top], direction, back, jnp.abs(offset) - 1]
-    )
+    rays = jnp.asarray(ray_table(shape[0], shape[1], REACH))
+    point = jnp.where(at_root, frames.root, rays[frames.point[top], direction, back, jnp.abs(offset) - 1])
 
     # The verdict on the point; where the last round closed a frame, it is the one on that frame's stone.
     closed = frames.verdict >= 0
@@ -286,7 +284,7 @@ def _advance(frames: _Frames, cells: jax.Array, pending: jax.Array, shape: tuple
 
 
 def _next_point(pending: jax.Array, after: jax.Array) -> jax.Array:
-    """int32 []: the first of the `pending` points, bool [A], behind `after`, int32 []; A where there is none."""
+    """int32 []: the first of the `pending` points, bool [A], behind `after`, int32 []; else A."""
     points = jnp.arange(pending.size, dtype=jnp.int32)
     return jnp.where(pending & (points > after), points, pending.size).min()
 

@@ -26,13 +26,13 @@ class Gomoku:
         rule: what wins.
             "freestyle": k or more in a row.
             "exact": exactly k; longer lines are nothing. Known as standard gomoku.
-            "caro": exactly k, unless opponent's stones stand at both ends; the edge of the board does not block.
+            "caro": exactly k, unless opponent's stones stand at both ends; the board's edge does not block.
             "caro_overline": as "caro", and more than k win, too, whatever stands at their ends.
-            "renju": exactly five for Black, five or more for White. Black may not make six or more, two fours
-            or two threes with one move that makes no five; see `gomoku_jax.game.renju`. If Black is to move and
-            every empty point is forbidden, Black has lost.
-        forbidden: under renju, "illegal" masks the forbidden points; "loses" lets Black play them, and lose the
-            game by it, as tournaments do.
+            "renju": exactly five for Black, five or more for White. Black may not make six or more, two
+            fours or two threes with one move that makes no five; see `gomoku_jax.game.renju`. If Black is to
+            move and every empty point is forbidden, Black has lost.
+        forbidden: under renju, "illegal" masks the forbidden points; "loses" lets Black play them, and lose
+            the game by it, as tournaments do.
 
     Raises:
         ValueError: no such game; the message names the value.
@@ -62,7 +62,7 @@ class Gomoku:
         return f"{self.height}x{self.width}, {self.k} in a row, {rule}"
 
     def facts(self) -> dict[str, int | str]:
-        """What results tell of a game: height, width, k and rule, and `forbidden` where it is not the default."""
+        """What results tell of a game: height, width, k, rule, and `forbidden` where it is not "illegal"."""
         facts = {"height": self.height, "width": self.width, "k": self.k, "rule": self.rule}
         return facts if self.forbidden == "illegal" else facts | {"forbidden": self.forbidden}
 
@@ -171,15 +171,17 @@ class Gomoku:
     def blocking_actions(self, state: State, color: jax.typing.ArrayLike) -> jax.Array:
         """bool [A]: the empty points where a stone of the other colour stops every win in one of `color`.
 
-        All False where `color` (+1 or -1, int []) has no win in one, and where no single stone stops them all.
-        Under the rules of caro a five is also stopped at one of its ends, where the other is closed.
+        All False where `color` (+1 or -1, int []) has no win in one, and where no single stone stops them
+        all. Under the rules of caro a five is also stopped at one of its ends, where the other is closed.
         """
         color = jnp.asarray(color, jnp.int8)
         wins, runs, around = self._winning_lines(state, color)
         stops = wins.sum(-1, dtype=jnp.int32)  # of the lines that win, those that a stone on each point stops
         total = stops.sum()
         if self.rule in ("caro", "caro_overline"):
-            first = jnp.concatenate([jnp.ones_like(runs[..., :1]), runs[..., :-1]], -1) & ~runs  # behind each run
+            first = (
+                jnp.concatenate([jnp.ones_like(runs[..., :1]), runs[..., :-1]], -1) & ~runs
+            )  # behind each run
             closed = (first & (around == -color)).any(-1)  # [A, 4, 2], by the side of the line
             exact = wins & (1 + runs.sum((-2, -1), dtype=jnp.int32) == self.k)
             cells = jnp.asarray(ray_table(self.height, self.width, self._reach))
@@ -225,7 +227,9 @@ class Gomoku:
     @property
     def _reach(self) -> int:
         """Cells to look at to either side of a stone, to know whether it wins."""
-        return self.k - 1 if self.rule == "freestyle" else self.k  # a stone too many, or what stands at the ends
+        return (
+            self.k - 1 if self.rule == "freestyle" else self.k
+        )  # a stone too many, or what stands at the ends
 
     def _is_empty(self, state: State, action: jax.Array) -> jax.Array:
         """Bool []: is this an empty point of a running game? Any int32 may be asked."""

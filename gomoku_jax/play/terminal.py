@@ -55,9 +55,9 @@ class Arguments:
     board: str | None = None
     """ROWSxCOLUMNSxK, such as 15x15x5; by default the agent's own."""
     rule: Rule | None = None
-    """freestyle: K or more in a row win; exact: exactly K; caro: exactly K, and not with the other's stones at
-    both ends; caro_overline: as caro, and more than K; renju: five for black, who has forbidden moves, and five
-    or more for white. By default the agent's own, or freestyle."""
+    """freestyle: K or more in a row win; exact: exactly K; caro: exactly K, and not with the other's stones
+    at both ends; caro_overline: as caro, and more than K; renju: five for black, who has forbidden moves, and
+    five or more for white. By default the agent's own, or freestyle."""
     simulations: int | None = None
     """An agent's search, a move; by default 200, or none but --seconds. 0 is the network alone."""
     seconds: float | None = None

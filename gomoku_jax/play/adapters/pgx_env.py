@@ -67,7 +67,9 @@ class State(core.State):
 
 
 def _env_id(game: rules.Gomoku) -> str:
-    return f"gomoku_{game.height}x{game.width}x{game.k}" + ("" if game.rule == "freestyle" else f"_{game.rule}")
+    return f"gomoku_{game.height}x{game.width}x{game.k}" + (
+        "" if game.rule == "freestyle" else f"_{game.rule}"
+    )
 
 
 class Gomoku(core.Env):

@@ -80,7 +80,9 @@ def check_moves(game: Gomoku, placed: Sequence[Placed]) -> State:
     return state
 
 
-def without_last_foul(game: Gomoku, placed: Sequence[Placed], warnings: list[str]) -> tuple[list[Placed], str]:
+def without_last_foul(
+    game: Gomoku, placed: Sequence[Placed], warnings: list[str]
+) -> tuple[list[Placed], str]:
     """The moves without a last one that renju forbids, by which Black lost, and the result that follows.
 
     The result is "W+F", or nothing where the last move may be played. `warnings` tells what was left out.

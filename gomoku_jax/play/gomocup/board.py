@@ -82,7 +82,9 @@ class Board:
 
     def line_ends(self, cell: int, color: int, step: int) -> tuple[int, int]:
         """The two cells behind the run that a stone of a colour on this cell makes along a line."""
-        return cell + (self.run(cell, color, step) + 1) * step, cell - (self.run(cell, color, -step) + 1) * step
+        return cell + (self.run(cell, color, step) + 1) * step, cell - (
+            self.run(cell, color, -step) + 1
+        ) * step
 
     def wins_at(self, cell: int, color: int) -> bool:
         """Whether a stone of this colour on this cell makes, or is part of, a winning line."""

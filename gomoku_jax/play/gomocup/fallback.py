@@ -97,7 +97,7 @@ def _fours(board: Board, cell: int, color: int) -> list[int]:
 
 
 def _decides(board: Board, cell: int, color: int) -> list[int]:
-    """The cells where `color` would have five after playing `cell`, if no single reply stops them all; else none."""
+    """The cells where `color` would have five after playing `cell`; none where one reply stops them all."""
     fives = _fours(board, cell, color)
     if len(fives) < 2:
         return []

@@ -13,8 +13,8 @@ def is_foul(cells: list[int], cell: int, directions: Sequence[int]) -> bool:
     """Whether a black stone on an empty cell makes an overline, a double-four or a double-three, and no five.
 
     Args:
-        cells: a board with a border of cells that are neither empty nor black, as of `Board.cells`; changed in
-            between, and left as it was.
+        cells: a board with a border of cells that are neither empty nor black, as of `Board.cells`; changed
+            in between, and left as it was.
         cell: an empty cell.
         directions: the steps along the four lines.
     """
@@ -42,7 +42,7 @@ def _length(cells: list[int], cell: int, step: int) -> int:
 
 
 def _near(cells: list[int], cell: int, step: int) -> list[int]:
-    """The empty cells of a line within reach of a cell, with nothing but stones of Black's and gaps between."""
+    """The empty cells of a line within reach of a cell, with only black stones and gaps between."""
     near = []
     for side in (step, -step):
         at = cell

@@ -7,7 +7,6 @@ import threading
 from typing import Any
 
 from gomoku_jax.agent import SHIPPED_FOLDER, Agent, AgentError, load_agent, read_card, shipped_agents
-from gomoku_jax.config import to_dict
 from gomoku_jax.game import Gomoku
 from gomoku_jax.play.choose import RUNS_FOLDER, Choice, describe, found_runs
 from gomoku_jax.play.thinking import Thinker

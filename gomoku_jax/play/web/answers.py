@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from gomoku_jax.config import to_dict
 from gomoku_jax.game import Gomoku, IllegalMoveError, State
 from gomoku_jax.play.files import GameFileError, outcome, read_game, write_game
 from gomoku_jax.play.record import GameRecord

@@ -18,7 +18,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.websockets import WebSocket
 
 from gomoku_jax import __version__
-from gomoku_jax.config import MAX_SIDE, MIN_SIDE, RULES, to_dict
+from gomoku_jax.config import MAX_SIDE, MIN_SIDE, RULES
 from gomoku_jax.play.choose import RUNS_FOLDER, Choice
 from gomoku_jax.play.thinking import DEFAULT_SIMULATIONS
 from gomoku_jax.play.web.agents import Agents
