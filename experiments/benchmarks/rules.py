@@ -8,8 +8,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks.common import Benchmark, medians, on_accelerator, openings, show
+from benchmarks.common import Benchmark, describe, medians, on_accelerator, openings, show
+from gomoku_jax.agent import load_agent
+from gomoku_jax.checkpoint import init_training_state
+from gomoku_jax.config import GameConfig, ReplayConfig, SelfplayConfig, TrainConfig
 from gomoku_jax.game import WHITE, Gomoku, parse_board, renju
+from gomoku_jax.programs import make_programs
+from gomoku_jax.sharding import use_cpu_cores
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,10 +31,17 @@ class Rules(Benchmark):
     """Measurements; the median counts."""
     referee: int = 20
     """Positions for the `renju` package, where it is installed (extra `test`); 0 is none."""
+    agent: str = "15x15x5"
+    """Whose network and search play, in self-play under both rules."""
+    selfplay_games: int = 0
+    """Games at once of self-play; by default 32, on accelerators 1,024."""
+    selfplay_moves: int = 2
+    """Moves of each game in one measurement of self-play; 0 leaves it out."""
 
 
 def run(arguments: Rules) -> list[dict]:
     """One row for each number of stones."""
+    use_cpu_cores(arguments.selfplay_games or 32)
     game = parse_board(arguments.board, "renju")
     freestyle = Gomoku(game.height, game.width, game.k)
     batch = arguments.batch or (65_536 if on_accelerator() else 4096)
@@ -86,7 +98,61 @@ def run(arguments: Rules) -> list[dict]:
         ),
         cells,
     )
+    if arguments.selfplay_moves > 0:
+        row = selfplay_row(arguments, game)
+        rows.append(row)
+        rates = row["moves_per_second"]
+        show(
+            f"Self-play, {row['network']}, {row['simulations']} simulations, {row['games_at_once']} games",
+            ("rule", "moves/s"),
+            [(rule, f"{rate:,.1f}") for rule, rate in rates.items()],
+        )
+        print(f"Renju plays {rates['renju'] / rates['freestyle']:.2f} times as many moves as freestyle.")
     return rows
+
+
+def selfplay_row(arguments: Rules, game: Gomoku) -> dict:
+    """Moves per second of self-play under either rule, measured in turns."""
+    agent = load_agent(arguments.agent)
+    num_games = arguments.selfplay_games or (1024 if on_accelerator() else 32)
+    runs = {}
+    for rule in ("freestyle", "renju"):
+        config = TrainConfig(
+            game=GameConfig(game.height, game.width, game.k, rule),
+            network=agent.network,
+            search=agent.search,
+            selfplay=SelfplayConfig(num_games=num_games, moves_per_iteration=arguments.selfplay_moves),
+            replay=ReplayConfig(capacity=20_000, min_size=1),
+        )
+        runs[rule] = _SelfplayRun(config)
+    seconds = medians(runs, arguments.repeats)
+    moves = num_games * arguments.selfplay_moves
+    return {
+        "benchmark": "rules",
+        "game": str(game),
+        "network": describe(agent.network),
+        "simulations": agent.search.num_simulations,
+        "games_at_once": num_games,
+        "devices": len(jax.devices()),
+        "moves_per_second": {rule: moves / value for rule, value in seconds.items()},
+    }
+
+
+class _SelfplayRun:
+    """Plays on from where the last call ended."""
+
+    def __init__(self, config: TrainConfig):
+        self._programs = make_programs(config)
+        state = self._programs.place(init_training_state(config))
+        self._games, self._buffer, self._params = state.selfplay, state.replay, state.learner.params
+        self._calls = 0
+
+    def __call__(self) -> jax.Array:
+        self._calls += 1
+        self._games, self._buffer, stats = self._programs.selfplay(
+            self._params, self._games, self._buffer, jax.random.key(self._calls)
+        )
+        return stats.games
 
 
 def referee_rate(boards: np.ndarray) -> float | None:
