@@ -11,7 +11,7 @@ EXPERIMENTS = PACKAGE.parent / "experiments"
 LAYERS = (
     {"config", "metrics", "presets", "compilation"},
     {"game"},
-    {"encode", "symmetry"},
+    {"encode", "symmetry", "tactics"},
     {"conv", "network", "inference", "solver"},
     {"search"},
     {"players", "selfplay"},

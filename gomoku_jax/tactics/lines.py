@@ -81,8 +81,7 @@ def line_shapes(
         beyond_closed.append(past_shut)
     length = one + runs[0] + runs[1]
     fours = tuple(
-        gap_found[s]
-        & _wins(game, length + one + beyond[s], beyond_closed[s] & closed[1 - s], color)
+        gap_found[s] & _wins(game, length + one + beyond[s], beyond_closed[s] & closed[1 - s], color)
         for s in (0, 1)
     )
     return Shapes(

@@ -26,8 +26,8 @@ class Vcf(struct.PyTreeNode):
     Attributes:
         result: int8 [B]: 1 a win, -1 none within the depth, 0 the nodes ran out before one or the other.
         action: int32 [B], the first move of the win; -1 without one.
-        line: int32 [B, max_depth], a win: four, reply, four, ..., and the five, against the replies that are tried
-            first; -1 behind it.
+        line: int32 [B, max_depth], a win: four, reply, four, ... up to the five, or to a four that nobody can
+            stop, against the replies that are tried first; -1 behind it.
         num_nodes: int32 [B], fours tried.
     """
 
@@ -48,18 +48,25 @@ class _Lanes(struct.PyTreeNode):
     fours: jax.Array  # int32 [L, D]
     replies: jax.Array  # int32 [L, D]
     rest: jax.Array  # bool [L, D, A], the other replies to a frame's four; [L, D, 0] where there is no choice
-    moves: jax.Array  # int8 [L, D + 1, A], fours yet to try at each node, the better ones with a larger number
+    moves: (
+        jax.Array
+    )  # int8 [L, D + 1, A], fours yet to try at each node, the better ones with a larger number
     proved: jax.Array  # bool [L], the node is won
     line: jax.Array  # int32 [L, 2 D + 1], the first win found; -1 behind it
-    anchor: jax.Array  # int32 [L], the frame whose other replies are tried against that win; D where there is none
+    anchor: (
+        jax.Array
+    )  # int32 [L], the frame whose other replies are tried against that win; D where there is none
     num_nodes: jax.Array  # int32 [L]
     failed: jax.Array  # uint32 [L, T], keys of nodes without a win
     next: jax.Array  # int32 [], the first position that no lane has taken
 
 
-@functools.partial(jax.jit, static_argnums=(0, 2, 3, 4))
 def solve_vcf(
-    game: Gomoku, states: State, max_depth: int = 9, max_nodes: int = 1000, num_lanes: int = 256
+    game: Gomoku,
+    states: State,
+    max_depth: int = 9,
+    max_nodes: jax.typing.ArrayLike = 1000,
+    num_lanes: int = 256,
 ) -> Vcf:
     """Looks for a win by continuous fours of the side to move, in B games at once. Pure and jittable.
 
@@ -67,7 +74,7 @@ def solve_vcf(
         game: the rules, any of them.
         states: B games, [B, ...]. An ended one has no win.
         max_depth: plies up to the five and with it, an odd number from 1 on.
-        max_nodes: fours tried in a position before it is given up.
+        max_nodes: fours tried in a position before it is given up; not static.
         num_lanes: positions searched side by side.
 
     Returns:
@@ -79,8 +86,13 @@ def solve_vcf(
     if max_depth < 1 or max_depth % 2 == 0:
         raise ValueError(f"max_depth = {max_depth}: an odd number of plies, from 1 on")
     for name, value in (("max_nodes", max_nodes), ("num_lanes", num_lanes)):
-        if value < 1:
+        if isinstance(value, int) and value < 1:
             raise ValueError(f"{name} = {value}: at least 1")
+    return _solve(game, states, max_depth, jnp.asarray(max_nodes, jnp.int32), num_lanes)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 2, 4))
+def _solve(game: Gomoku, states: State, max_depth: int, max_nodes: jax.Array, num_lanes: int) -> Vcf:
     batch, points = states.to_play.shape[0], game.num_actions
     most = (max_depth - 1) // 2  # fours
     num_lanes, frames = min(num_lanes, batch), max(most, 1)
@@ -173,9 +185,8 @@ class _Four(struct.PyTreeNode):
 
     legal: jax.Array  # bool []
     wins: jax.Array  # bool [], no reply stops it
-    reply: jax.Array  # int32 [], the forced reply, or the first of them
+    reply: jax.Array  # int32 [], the forced reply, or the first of them, where one may stop it
     rest: jax.Array  # bool [A] or [0], the others
-    five: jax.Array  # int32 [], where the attacker makes five next, if nobody stops it
 
 
 def _play_four(game: Gomoku, board: jax.Array, point: jax.Array, color: jax.Array, asked: jax.Array) -> _Four:
@@ -196,11 +207,11 @@ def _play_four(game: Gomoku, board: jax.Array, point: jax.Array, color: jax.Arra
         black = color == BLACK
         legal = renju.foul(board, point, asked & black) == 0
         wins |= renju.foul(after, five, asked & ~black & (count == 1)) != 0
-    return _Four(legal=legal, wins=wins, reply=reply, rest=rest, five=five)
+    return _Four(legal=legal, wins=wins, reply=reply, rest=rest)
 
 
 def _advance(
-    game: Gomoku, states: State, most: int, max_nodes: int, lanes: _Lanes, found: Vcf
+    game: Gomoku, states: State, most: int, max_nodes: jax.Array, lanes: _Lanes, found: Vcf
 ) -> tuple[_Lanes, Vcf]:
     """One step of every lane: one four or one more reply tried, one frame taken back, or a root looked at."""
     num_lanes, batch, points = len(lanes.position), len(states.to_play), game.num_actions
@@ -271,9 +282,8 @@ def _advance(
     base = 2 * depth[:, None]
     line = jnp.where(steps < base, jnp.pad(pairs, ((0, 0), (0, 1)), constant_values=_NO_POINT), _NO_POINT)
     line = jnp.where((steps == base) & (plays | wins)[:, None], four[:, None], line)
-    line = jnp.where((steps == base + 1) & (plays | wins)[:, None], outcome.reply[:, None], line)
-    final = jnp.where(wins, outcome.five, look.five)
-    line = jnp.where(steps == base + 2 * (plays | wins)[:, None], final[:, None], line)
+    line = jnp.where((steps == base + 1) & plays[:, None], outcome.reply[:, None], line)
+    line = jnp.where((steps == base + 2 * plays[:, None]) & five[:, None], look.five[:, None], line)
     line = jnp.where(first[:, None], line, lanes.line)
     anchor = jnp.where(again, jnp.minimum(lanes.anchor, top), lanes.anchor)
     broken = (returns | refuted) & (top <= anchor) & (anchor < frames)
@@ -296,7 +306,8 @@ def _advance(
     # Results, and the next positions for the lanes that are done.
     done_won = won | (fresh & five)
     done = done_won | lost | (fresh & ~alive)
-    gave_up = active & ~done & (num_nodes >= max_nodes)
+    is_proved = ends | (answered & ~again)
+    gave_up = active & ~done & ~is_proved & (num_nodes >= max_nodes)
     done |= gave_up
     where = jnp.where(done, lanes.position, batch)
     result = jnp.where(done_won, WON, jnp.where(gave_up, UNKNOWN, NONE)).astype(jnp.int8)
@@ -321,7 +332,7 @@ def _advance(
             replies=replies,
             rest=rest_of,
             moves=tried,
-            proved=~done & (ends | (answered & ~again)),
+            proved=~done & is_proved,
             line=jnp.where(done[:, None], _NO_POINT, line),
             anchor=jnp.where(done, frames, anchor),
             num_nodes=jnp.where(done, 0, num_nodes),

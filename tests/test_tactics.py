@@ -1,0 +1,140 @@
+"""Fours, fives and wins by continuous fours, against a search of all moves in plain Python."""
+
+import json
+import pathlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import oracle
+import pytest
+from plain_vcf import four_wins, has_vcf, is_legal, replies, stone_wins, winning_cells
+
+import gomoku_jax as gj
+from gomoku_jax.config import RULES, Rule
+from gomoku_jax.encode import states_from_positions
+from gomoku_jax.game import Gomoku, State, format_action
+from gomoku_jax.tactics import NONE, UNKNOWN, WON, solve_vcf
+
+PUZZLES = [
+    json.loads(line)
+    for line in (pathlib.Path(__file__).parent / "vcf_puzzles.jsonl").read_text().splitlines()
+]
+
+
+def states_of(boards: np.ndarray, colors: np.ndarray) -> State:
+    return states_from_positions(
+        jnp.asarray(boards, jnp.int8), jnp.asarray(colors, jnp.int8), jnp.full(len(boards), -1, jnp.int32)
+    )
+
+
+def positions(game: Gomoku, count: int, stones: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Boards without a line and without a win in one for the side to move, and whose move it is."""
+    rng = np.random.default_rng(seed)
+    boards, colors = [], []
+    while len(boards) < count:
+        color = 1 if len(boards) % 2 == 0 else -1
+        board = rng.choice(
+            np.array([0, color, -color], np.int8), game.shape, p=[1 - stones, 0.58 * stones, 0.42 * stones]
+        )
+        if oracle.winning_runs(board, game.k, "freestyle"):
+            continue
+        if not winning_cells(board.astype(int).tolist(), game.k, game.rule, color):
+            boards.append(board)
+            colors.append(color)
+    return np.stack(boards), np.asarray(colors)
+
+
+def assert_wins(game: Gomoku, board: list[list[int]], color: int, line: list[int]) -> None:
+    """The line is legal fours, each answered as it must be, and ends in five or in a four that nobody stops."""
+    *moves, (row, col) = [divmod(action, game.width) for action in line]
+    for number, (r, c) in enumerate(moves):
+        assert board[r][c] == 0
+        if number % 2 == 0:
+            assert is_legal(board, (r, c), game.rule, color)
+            board[r][c] = color
+            assert winning_cells(board, game.k, game.rule, color)
+            assert not winning_cells(board, game.k, game.rule, -color)
+        else:
+            assert (r, c) in replies(board, game.k, game.rule, color)
+            board[r][c] = -color
+    assert board[row][col] == 0 and is_legal(board, (row, col), game.rule, color)
+    board[row][col] = color
+    if not stone_wins(board, (row, col), game.k, game.rule):
+        assert winning_cells(board, game.k, game.rule, color)
+        assert not winning_cells(board, game.k, game.rule, -color)
+        assert not replies(board, game.k, game.rule, color)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [pytest.param(rule, marks=[pytest.mark.slow] * (rule in ("exact", "caro_overline"))) for rule in RULES],
+)
+def test_wins_are_those_of_a_search_of_all_moves(rule: Rule):
+    """Up to three fours and a five; each claimed line is played out, and its first move proved again."""
+    game = Gomoku(7, 8, 5, rule) if rule == "renju" else Gomoku(6, 7, 4, rule)
+    boards, colors = positions(game, 80, 0.5 if rule == "renju" else 0.33, seed=3)
+    found = jax.device_get(solve_vcf(game, states_of(boards, colors), 7, 2000, 16))
+    expected = [
+        has_vcf(board.astype(int).tolist(), game.k, rule, int(color), 3)
+        for board, color in zip(boards, colors, strict=True)
+    ]
+    np.testing.assert_array_equal(found.result, np.where(expected, WON, NONE))
+    assert 10 < sum(expected) < 70
+    for i in np.flatnonzero(expected):
+        line = [int(a) for a in found.line[i] if a >= 0]
+        assert found.action[i] == line[0]
+        plain = boards[i].astype(int).tolist()
+        assert four_wins(plain, divmod(line[0], game.width), game.k, rule, int(colors[i]), 3)
+        assert_wins(game, plain, int(colors[i]), line)
+    assert (np.asarray(found.line)[~np.asarray(expected)] == -1).all()
+
+
+def test_published_puzzles():
+    """Those that have such a win, up to 147 plies long, and those that need a three on the way."""
+    game = Gomoku(15, 15, 5, "renju")
+    boards = np.stack([board_of(puzzle["rows"]) for puzzle in PUZZLES])
+    colors = np.array([1 if puzzle["attacker"] == "black" else -1 for puzzle in PUZZLES])
+    found = jax.device_get(solve_vcf(game, states_of(boards, colors), 151, 20_000, 4))
+    assert found.result.tolist() == [WON if puzzle["has_vcf"] else NONE for puzzle in PUZZLES]
+    for i in np.flatnonzero(found.result == WON):
+        line = [int(a) for a in found.line[i] if a >= 0]
+        assert_wins(game, boards[i].astype(int).tolist(), int(colors[i]), line)
+    counter = [puzzle["id"] for puzzle in PUZZLES].index("quintet_test_vcf_counter_0")
+    assert format_action(game, int(found.action[counter])) == "i8"
+
+
+def board_of(rows: str) -> np.ndarray:
+    colours = {".": 0, "X": 1, "O": -1}
+    return np.array([[colours[c] for c in row] for row in reversed(rows.split("/"))], np.int8)
+
+
+def test_bounds():
+    """A win is found from its length on, and nodes that run out are said."""
+    game = Gomoku(15, 15, 5)
+    # Two threes of Black's, each closed at one end, that meet on h8: a four, and a double four.
+    state = gj.replay_moves(game, "e8d8f8h4g8a15h5a13h6a11h7c15a1")
+    batch = jax.tree.map(lambda leaf: leaf[None], state.replace(to_play=jnp.int8(1)))
+    for depth, result in ((1, NONE), (3, WON)):
+        assert int(solve_vcf(game, batch, depth).result[0]) == result
+    found = solve_vcf(game, batch, 3, max_nodes=1)
+    assert found.line[0].tolist() == [112, -1, -1] and int(found.action[0]) == 112  # h8
+    renju = Gomoku(15, 15, 5, "renju")  # which forbids h8
+    assert int(solve_vcf(renju, batch, 3).result[0]) == NONE
+    assert int(solve_vcf(renju, batch, 3, max_nodes=1).result[0]) == UNKNOWN
+    over = jax.tree.map(lambda leaf: leaf[None], gj.replay_moves(game, "a1a2b1b2c1c2d1d2e1"))
+    assert int(solve_vcf(game, over, 3).result[0]) == NONE
+    for bad in ({"max_depth": 2}, {"max_depth": 0}, {"max_nodes": 0}, {"num_lanes": 0}):
+        with pytest.raises(ValueError, match=next(iter(bad))):
+            solve_vcf(game, batch, **bad)
+
+
+@pytest.mark.slow
+def test_lanes_and_their_number_change_nothing():
+    game = Gomoku(6, 7, 4)
+    boards, colors = positions(game, 60, 0.33, seed=5)
+    one = jax.device_get(solve_vcf(game, states_of(boards, colors), 7, 2000, 1))
+    many = jax.device_get(solve_vcf(game, states_of(boards, colors), 7, 2000, 60))
+    for name in ("result", "action", "line"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(many, name))
+    assert (one.result == WON).any() and (one.result == NONE).any()
