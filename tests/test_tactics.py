@@ -46,7 +46,7 @@ def positions(game: Gomoku, count: int, stones: float, seed: int) -> tuple[np.nd
 
 
 def assert_wins(game: Gomoku, board: list[list[int]], color: int, line: list[int]) -> None:
-    """The line is legal fours, each answered as it must be, and ends in five or in a four that nobody stops."""
+    """The line is legal fours, each answered as it must be, up to a five or a four that nobody stops."""
     *moves, (row, col) = [divmod(action, game.width) for action in line]
     for number, (r, c) in enumerate(moves):
         assert board[r][c] == 0

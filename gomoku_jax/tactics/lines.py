@@ -1,7 +1,7 @@
 """What a stone would make along the lines through a point: fives and fours, under any rule.
 
-Words, for k in a row: a *five* is a line that wins; a *four* lacks one stone of a five. The names are those of
-five in a row, whatever k is.
+Words, for k in a row: a *five* is a line that wins; a *four* lacks one stone of a five. The names are those
+of five in a row, whatever k is.
 """
 
 from collections.abc import Sequence
@@ -92,7 +92,7 @@ def line_shapes(
 
 
 def board_shapes(game: Gomoku, board: jax.Array, color: jax.Array) -> list[Shapes]:
-    """The shapes of a stone of `color`, int8 [], on every point of a board: for each direction, arrays [H, W]."""
+    """The shapes of a stone of `color`, int8 [], on every point: for each direction, arrays [H, W]."""
     height, width = game.shape
     reach = game.k
 
@@ -112,7 +112,7 @@ def board_shapes(game: Gomoku, board: jax.Array, color: jax.Array) -> list[Shape
 
 
 def point_shapes(game: Gomoku, board: jax.Array, point: jax.Array, color: jax.Array) -> Shapes:
-    """The shapes of a stone of `color`, int8 [], on one point, int32 []: arrays [4], one entry a direction."""
+    """The shapes of a stone of `color`, int8 [], on one point, int32 []: arrays [4], by direction."""
     flat = jnp.append(board.reshape(-1), jnp.int8(2))  # 2 is off the board
     around = flat[jnp.asarray(ray_table(*game.shape, game.k))[point]]  # [4, 2, k]
 

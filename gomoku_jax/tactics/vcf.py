@@ -1,8 +1,8 @@
-"""Victory by continuous fours: wins in which every move but the last makes a four, so that every reply is forced.
+"""Victory by continuous fours: all moves but the last make a four, so that every reply is forced.
 
-A depth-first search of many positions at once. A few lanes work side by side in one loop; a lane that is done takes
-the next position, so that hard positions do not keep easy ones waiting. Positions in which a lane has failed
-before, by whatever order of moves, are kept in a small table and not searched again.
+A depth-first search of many positions at once. A few lanes work side by side in one loop; a lane that is done
+takes the next position, so that hard positions do not keep easy ones waiting. Positions in which a lane has
+failed before, by whatever order of moves, are kept in a small table and not searched again.
 """
 
 import functools
@@ -127,7 +127,7 @@ def _solve(game: Gomoku, states: State, max_depth: int, max_nodes: jax.Array, nu
 
 
 def _has_choice(game: Gomoku) -> bool:
-    """Whether a four may be stopped in more than one way: at its point, or at an end, the other one closed."""
+    """Whether a four may be stopped in more than one way: at its point, or at an end, the other closed."""
     return game.rule in ("caro", "caro_overline")
 
 
@@ -145,7 +145,7 @@ class _Look(struct.PyTreeNode):
 
 
 def _look(game: Gomoku, board: jax.Array, color: jax.Array) -> _Look:
-    """One node: the fives and fours of the attacker that answer a threat of the other side, if there is one."""
+    """One node: the attacker's fives, and its fours that answer a threat of the other side, if there is one."""
     empty = board.reshape(-1) == 0
     shapes = board_shapes(game, board, color)
     five = functools.reduce(jnp.logical_or, [shape.five for shape in shapes]).reshape(-1) & empty
@@ -349,7 +349,7 @@ def _at(frames: jax.Array, index: jax.Array) -> jax.Array:
 
 
 def _hash(board: jax.Array, position: jax.Array) -> jax.Array:
-    """uint32 [L], of boards [L, A] and the position that a lane works on, so that no table need be cleared."""
+    """uint32 [L], of boards [L, A] and the position a lane works on, so that no table need be cleared."""
     keys = jnp.asarray(_keys(board.shape[-1]))[None]
     zero = jnp.uint32(0)
     stones = jnp.where(board == 1, keys[:, 0], zero) ^ jnp.where(board == -1, keys[:, 1], zero)
