@@ -107,8 +107,8 @@ def board_shapes(game: Gomoku, board: jax.Array, color: jax.Array) -> list[Shape
             sides.append(cells)
         return sides
 
-    masks = board == color, board == 0, board == -color
-    return [line_shapes(game, *(planes(mask, d) for mask in masks), color) for d in DIRECTIONS]
+    own, empty, other = board == color, board == 0, board == -color
+    return [line_shapes(game, planes(own, d), planes(empty, d), planes(other, d), color) for d in DIRECTIONS]
 
 
 def point_shapes(game: Gomoku, board: jax.Array, point: jax.Array, color: jax.Array) -> Shapes:

@@ -145,7 +145,7 @@ class _Look(struct.PyTreeNode):
 
 
 def _look(game: Gomoku, board: jax.Array, color: jax.Array) -> _Look:
-    """One node: the attacker's fives, and its fours that answer a threat of the other side, if there is one."""
+    """One node: the attacker's fives, and its fours that answer the other side's threat, if there is one."""
     empty = board.reshape(-1) == 0
     shapes = board_shapes(game, board, color)
     five = functools.reduce(jnp.logical_or, [shape.five for shape in shapes]).reshape(-1) & empty
