@@ -10,6 +10,7 @@ extra `test`.
 """
 
 import concurrent.futures
+import contextlib
 import dataclasses
 import multiprocessing
 import os
@@ -95,9 +96,13 @@ def check(arguments: Arguments) -> dict:
     chunks = [boards[i : i + CHUNK] for i in range(0, len(boards), CHUNK)]
     ours = np.concatenate([np.asarray(forbidden(jnp.asarray(chunk))) for chunk in chunks])
     started, equal, done, points = time.monotonic(), 0, 0, 0
-    context = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(arguments.processes, mp_context=context) as pool:
-        for chunk, theirs in zip(chunks, pool.map(referee, chunks), strict=True):
+    with contextlib.ExitStack() as stack:
+        verdicts = map(referee, chunks)
+        if arguments.processes > 1:
+            context = multiprocessing.get_context("spawn")
+            pool = concurrent.futures.ProcessPoolExecutor(arguments.processes, mp_context=context)
+            verdicts = stack.enter_context(pool).map(referee, chunks)
+        for chunk, theirs in zip(chunks, verdicts, strict=True):
             same = (ours[done : done + len(chunk)] == theirs).all(-1)
             for index in np.flatnonzero(~same):
                 print(f"position {done + index}: different\n{boards[done + index]}")

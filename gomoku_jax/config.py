@@ -129,6 +129,7 @@ class SearchConfig:
     reuse_tree: bool = False  # puct: self-play keeps what was searched below the moves played
     backend: Literal["fast", "mctx"] = "fast"  # the simulation loop: "mctx" is the stock one
     tactical_helper: bool = False  # every evaluated position is looked at for wins in one and double threats
+    root_vcf: int = 0  # plies of wins by continuous fours looked for at the root, odd; 0 looks for none
 
     def __post_init__(self):
         _require_choice("search.algorithm", self.algorithm, ("puct", "gumbel"))
@@ -150,7 +151,11 @@ class SearchConfig:
         if self.algorithm == "gumbel":
             allowed = "of puct only; gumbel completes Q by its mixed value"
             _require(self.q_scaling == "none", "search.q_scaling", self.q_scaling, allowed)
+        _require_int("search.root_vcf", self.root_vcf, 0)
+        allowed = "an odd number of plies, or 0 for none"
+        _require(self.root_vcf == 0 or self.root_vcf % 2 == 1, "search.root_vcf", self.root_vcf, allowed)
         if self.reuse_tree:
+            _require(self.root_vcf == 0, "search.root_vcf", self.root_vcf, "0 with search.reuse_tree")
             allowed = "needs algorithm puct (gumbel plans its root visits from none) and backend fast"
             possible = self.algorithm == "puct" and self.backend == "fast"
             _require(possible, "search.reuse_tree", self.reuse_tree, allowed)

@@ -12,6 +12,7 @@ from gomoku_jax.presets import PRESETS
 SMALL = {
     "env": ["--board", "4x5x3", "--batches", "8", "--steps", "10", "--repeats", "1"],
     "net": ["--boards", "4x5x3", "--batches", "4", "--kinds", "resnet", "--channels", "4", "--repeats", "1"],
+    "rules": ["--board", "5x6x5", "--batch", "8", "--stones", "6", "--selfplay-moves", "0", "--referee", "2"],
     "search": ["--board", "3x3x3", "--network", "resnet", "--simulations", "6", "--games", "4"],
 }
 
@@ -25,12 +26,13 @@ def test_a_table_and_rows(what, tmp_path, capsys):
     assert row["benchmark"] == what and row["versions"]["jax"] and row["processor"] and row["cores"]
     rates = [value for name, value in row.items() if name.endswith("_per_second")]
     assert len(rates) >= 3 and all(rate > 0 for rate in rates)
-    assert "4x5" in shown or "3x3" in shown
+    assert any(board in shown for board in ("4x5", "5x6", "3x3"))
     if what == "search":
         assert row["rows_that_differ"] == 0
         assert row["bytes_per_game"] == 7 * row["bytes_per_node"] < 7 * row["mctx_bytes_per_node"]
 
 
+@pytest.mark.slow
 def test_the_parts_of_an_iteration_add_up(monkeypatch, capsys):
     import dataclasses
 
@@ -40,6 +42,14 @@ def test_the_parts_of_an_iteration_add_up(monkeypatch, capsys):
     (row,) = train.run(dataclasses.replace(train.Train(), preset="tiny", iterations=2, cache=False))
     assert sum(row["parts"].values()) == pytest.approx(row["iteration_seconds"])
     assert "100.0%" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_renju_in_self_play_is_measured_beside_freestyle(capsys):
+    argv = ["rules", "--board", "5x6x5", "--batch", "8", "--stones", "6", "--agent", "6x6x4"]
+    argv += ["--selfplay-games", "2", "--selfplay-moves", "1", "--repeats", "1", "--referee", "0"]
+    assert benchmark.main(argv) == 0
+    assert "times as many moves as freestyle" in capsys.readouterr().out
 
 
 def test_selfplay_rows(monkeypatch, capsys):

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from renju.check_forbid import get_foul_type
+from test_scripts import script, status_and_error
 
 from gomoku_jax.encode import states_from_positions
 from gomoku_jax.game import BLACK, WHITE, Gomoku, IllegalMoveError, replay_moves
@@ -160,6 +161,17 @@ def test_a_five_is_always_legal():
     fouls = [FOULS[foul] for foul in foul_of(boards, np.full(3, 112))]
     assert fouls == ["overline", "double-four", "double-three"]
     assert not legal_of(GAME, running(boards, BLACK))[:, 112].any()
+
+
+def test_the_script_that_compares_with_the_referee(capsys, tmp_path):
+    rows = tmp_path / "rows.jsonl"
+    argv = ["--positions", "6", "--side", "7", "--processes", "1", "--json", str(rows)]
+    assert script("check_renju").main(argv) == 0
+    row = json.loads(rows.read_text())
+    assert (row["positions"], row["equal"], row["side"]) == (6, 6, 7)
+    for bad in (["--positions", "0"], ["--side", "4"], ["--side", "27"], ["--processes", "0"]):
+        code, text = status_and_error(capsys, "check_renju", bad)
+        assert code == 2 and " ".join(bad) in text
 
 
 # --- Games ------------------------------------------------------------------------------------------------

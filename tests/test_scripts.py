@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import gomoku_jax as gj
-from gomoku_jax.config import to_dict
+from gomoku_jax.config import GameConfig, to_dict
 from gomoku_jax.metrics import ConsoleDisplay, MetricsWriter, provenance, read_metrics
 
 EXPERIMENTS = pathlib.Path(__file__).resolve().parent.parent / "experiments"
@@ -66,7 +66,7 @@ def status_and_error(capsys, name: str, argv: list[str]) -> tuple[object, str]:
 
 def test_train_overrides_resumes_and_says_where_things_are(run, capsys):
     config = json.loads((run / "config.json").read_text())
-    assert config["game"] == {"height": 3, "width": 3, "k": 3, "rule": "freestyle"}
+    assert config["game"] == to_dict(GameConfig(3, 3, 3))
     assert config["selfplay"]["num_games"] == 8 and config["iterations"] == 2
     code, out = status_and_error(capsys, "train", ["--workdir", str(run), "--resume", "--iterations", "3"])
     assert code == 0

@@ -14,6 +14,8 @@ import gomoku_jax as gj
 from gomoku_jax.config import RULES, Rule
 from gomoku_jax.encode import states_from_positions
 from gomoku_jax.game import Gomoku, State, format_action
+from gomoku_jax.network import NetworkOutput
+from gomoku_jax.search import search_with
 from gomoku_jax.tactics import NONE, UNKNOWN, WON, solve_vcf
 
 PUZZLES = [
@@ -138,3 +140,41 @@ def test_lanes_and_their_number_change_nothing():
     for name in ("result", "action", "line"):
         np.testing.assert_array_equal(getattr(one, name), getattr(many, name))
     assert (one.result == WON).any() and (one.result == NONE).any()
+
+
+@pytest.mark.parametrize(("algorithm", "backend"), [("gumbel", "fast"), ("puct", "mctx")])
+def test_a_search_plays_what_is_proved_at_its_root(algorithm, backend):
+    """The first four of a win, else a stop to the other side's win, whatever the network thinks."""
+    game = Gomoku(6, 7, 4)
+    boards, colors = positions(game, 48, 0.33, seed=7)
+    states = states_of(boards, colors)
+
+    def flat(params, states):
+        batch = states.to_play.shape[0]
+        return NetworkOutput(jnp.zeros((batch, game.num_actions)), jnp.full(batch, -0.5))
+
+    config = gj.SearchConfig(algorithm, num_simulations=6, backend=backend, root_vcf=5).greedy()
+    output = jax.jit(lambda: search_with(game, flat, None, jax.random.key(0), states, config))()
+    found = jax.device_get(solve_vcf(game, states, 5))
+    blocks = np.asarray(jax.vmap(game.blocking_actions)(states, -states.to_play))
+    kinds = set()
+    for i in range(len(boards)):
+        action, weights = int(output.action[i]), np.asarray(output.action_weights[i])
+        if found.result[i] == WON:
+            assert action == found.action[i] and weights[action] == 1
+            kinds.add("won")
+        elif blocks[i].any():
+            assert blocks[i][action] and weights[~blocks[i]].sum() == 0
+            assert np.asarray(output.visit_counts)[i][~blocks[i]].sum() == 0
+            kinds.add("blocks")
+        else:
+            kinds.add("quiet")
+    assert kinds == {"won", "blocks", "quiet"}
+
+
+def test_bad_depths_at_the_root_are_refused():
+    for bad in (2, -1):
+        with pytest.raises(ValueError, match=rf"search.root_vcf = {bad}"):
+            gj.SearchConfig(root_vcf=bad)
+    with pytest.raises(ValueError, match=r"0 with search\.reuse_tree"):
+        gj.SearchConfig(root_vcf=5, reuse_tree=True)

@@ -229,6 +229,7 @@ def test_warnings_of_collapse():
     assert "repeat" in collapse_warnings(healthy | {"selfplay/distinct_positions": 0.05})[0]
 
 
+@pytest.mark.slow
 def test_other_schedules_and_networks_train(tmp_path):
     config = tiny(
         network={"kind": "conv", "conv_channels": (8,), "planes": "stones"},

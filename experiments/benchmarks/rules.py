@@ -161,9 +161,13 @@ def referee_rate(boards: np.ndarray) -> float | None:
         return None
     from renju.check_forbid import get_foul_type
 
+    height, width = boards.shape[1:]
+    side = max(height, width)  # the package knows squares: white stones are as good as an edge
+    squares = np.full((len(boards), side, side), WHITE)
+    squares[:, :height, :width] = boards
     started = time.perf_counter()
-    for board in boards:
-        grid = np.where(board == WHITE, 2, board).tolist()
+    for board, square in zip(boards, squares, strict=True):
+        grid = np.where(square == WHITE, 2, square).tolist()
         for action in np.flatnonzero(board.reshape(-1) == 0):
             get_foul_type(grid, *divmod(int(action), board.shape[1]))
     return len(boards) / (time.perf_counter() - started)

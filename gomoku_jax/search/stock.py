@@ -6,10 +6,9 @@ import jax
 import mctx
 
 from gomoku_jax.config import SearchConfig
-from gomoku_jax.encode import legal_action_masks
 from gomoku_jax.game import Gomoku, State
 from gomoku_jax.search.simulation import Q_TRANSFORMS, gumbel_q_transform, step_and_evaluate
-from gomoku_jax.search.types import Evaluator
+from gomoku_jax.search.types import MASKED_LOGIT, Evaluator
 
 # Chex's dataclasses hide their fields from type checkers.
 _RootOutput: Any = mctx.RootFnOutput
@@ -38,14 +37,13 @@ def run_policy(
         value: float32 [B] of the roots.
         config: the search.
     """
-    legal = legal_action_masks(game, states)
     arguments: Any = {
         "params": params,
         "rng_key": key,
         "root": _RootOutput(prior_logits=prior_logits, value=value, embedding=states),
         "recurrent_fn": _recurrent_fn(game, evaluate, config.ply_discount),
         "num_simulations": config.num_simulations,
-        "invalid_actions": ~legal,
+        "invalid_actions": prior_logits <= MASKED_LOGIT / 2,  # illegal ones, and what the root leaves out
         "max_depth": config.max_depth,
     }
     if config.algorithm == "puct":

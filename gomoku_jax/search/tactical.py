@@ -14,6 +14,34 @@ from gomoku_jax.encode import legal_action_masks
 from gomoku_jax.game import Gomoku, State
 from gomoku_jax.network import NetworkOutput
 from gomoku_jax.search.types import Evaluator, mask_logits
+from gomoku_jax.tactics import WON, solve_vcf
+
+_ROOT_NODES = 500  # fours tried at the root of one game
+
+
+def forced_at_root(
+    game: Gomoku, states: State, logits: jax.Array, value: jax.Array, config: SearchConfig
+) -> tuple[jax.Array, jax.Array]:
+    """Root priors with nothing but what is proved, where something is.
+
+    Where the side to move wins by continuous fours of up to `config.root_vcf` plies, the first of them is the
+    only move with a prior, and the value is 1; else, where the other side threatens to win at once, the moves
+    that stop it are the only ones.
+
+    Args:
+        game: the rules.
+        states: B games.
+        logits: masked prior logits [B, A].
+        value: [B].
+        config: the search.
+    """
+    found = solve_vcf(game, states, config.root_vcf, _ROOT_NODES)
+    won = found.result == WON
+    winning = jnp.arange(game.num_actions)[None] == found.action[:, None]
+    blocks = jax.vmap(game.blocking_actions)(states, -states.to_play) & legal_action_masks(game, states)
+    forced = jnp.where(won[:, None], winning, jnp.where(blocks.any(-1)[:, None], blocks, True))
+    plies = (found.line >= 0).sum(-1, dtype=jnp.int32)
+    return mask_logits(logits, forced), jnp.where(won, config.ply_discount ** (plies - 1), value)
 
 
 def helped(game: Gomoku, evaluate: Evaluator, config: SearchConfig) -> Evaluator:

@@ -22,7 +22,7 @@ from gomoku_jax.network import NetworkOutput, Params
 from gomoku_jax.search.noise import add_root_noise, draw_action
 from gomoku_jax.search.simulation import gumbel_q_transform, simulate
 from gomoku_jax.search.stock import run_policy
-from gomoku_jax.search.tactical import helped
+from gomoku_jax.search.tactical import forced_at_root, helped
 from gomoku_jax.search.tree import (
     ROOT,
     SearchTree,
@@ -94,11 +94,15 @@ def _root(game: Gomoku, evaluate: Evaluator, params, key, states: State, config:
     legal = legal_action_masks(game, states)
     output = evaluate(params, states)
     prior_logits = mask_logits(output.policy_logits, legal)
+    value = output.value
+    if config.root_vcf > 0:
+        prior_logits, value = forced_at_root(game, states, prior_logits, value, config)
+        legal &= prior_logits > MASKED_LOGIT / 2
     if config.algorithm == "puct" and config.dirichlet_fraction > 0:
         prior_logits = add_root_noise(
             key, prior_logits, legal, config.dirichlet_fraction, config.dirichlet_alpha
         )
-    return prior_logits, output.value
+    return prior_logits, value
 
 
 def _search_on_mctx(game, evaluate, params, key, states, config) -> SearchOutput:
@@ -143,9 +147,10 @@ def init_tree(
     if config.algorithm == "puct":
         # To the bit what mctx makes of prior and key, without the noise that it would multiply by 0.
         loop_key = jax.random.split(search_key, 3)[2]
+        allowed = logits > MASKED_LOGIT / 2
         prior = jax.nn.softmax(logits, axis=-1)
         logits = jnp.log(jnp.maximum(prior, jnp.finfo(prior.dtype).tiny))
-        logits = mask_logits(logits - logits.max(-1, keepdims=True), legal_action_masks(game, states))
+        logits = mask_logits(logits - logits.max(-1, keepdims=True), allowed)
         return make(
             prior_logits=logits, explores=True, root_gumbel=None, loop_key=loop_key, policy_key=draw_key
         )
