@@ -250,6 +250,18 @@ def test_the_heat_map_changes_while_a_search_runs(open_page):
     assert page.evaluate("gomoku.overlay") == "none"
 
 
+def test_a_forbidden_point_is_marked_and_refused(open_page):
+    """Three and two of Black's, which e1 would join to six."""
+    page = open_page("#board=5x7x5&rule=renju&moves=b1a3c1c3d1e3f1g3g1a5")
+    assert page.inner_text("#game-name") == "5×7, renju, five in a row"
+    before = moves(page)
+    click(page, "e1")
+    page.wait_for_selector(".toast:has-text('e1 cannot be played here: it is forbidden to Black')")
+    assert moves(page) == before
+    play(page, "e2")
+    assert moves(page) == [*before, 11]
+
+
 def test_undo_redo_and_branches(open_page):
     page = open_page("#board=6x6x4")
     play(page, "c3", "d4", "e5")
