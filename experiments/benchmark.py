@@ -2,6 +2,7 @@
 
     python experiments/benchmark.py env
     python experiments/benchmark.py rules
+    python experiments/benchmark.py vcf --rules renju
     python experiments/benchmark.py net --boards 6x6x4 --kinds conv
     python experiments/benchmark.py search --agent runs/seed0 --simulations 100 400 --json rows.jsonl
     python experiments/benchmark.py selfplay --tutorial ../AlphaZero_Gomoku
@@ -19,13 +20,14 @@ from typing import Annotated
 import tyro
 from rows import append_row, command_line
 
-from benchmarks import env, gomocup, memory, net, rules, search, selfplay, train, web
+from benchmarks import env, gomocup, memory, net, rules, search, selfplay, train, vcf, web
 from gomoku_jax.agent import AgentError
 from gomoku_jax.metrics import provenance
 
 _RUNS = {
     env.Env: env.run,
     rules.Rules: rules.run,
+    vcf.Vcf: vcf.run,
     net.Net: net.run,
     search.Search: search.run,
     selfplay.Selfplay: selfplay.run,
@@ -41,6 +43,7 @@ def main(argv: list[str] | None = None) -> int:
     arguments = tyro.cli(
         Annotated[env.Env, tyro.conf.subcommand("env")]
         | Annotated[rules.Rules, tyro.conf.subcommand("rules")]
+        | Annotated[vcf.Vcf, tyro.conf.subcommand("vcf")]
         | Annotated[net.Net, tyro.conf.subcommand("net")]
         | Annotated[search.Search, tyro.conf.subcommand("search")]
         | Annotated[selfplay.Selfplay, tyro.conf.subcommand("selfplay")]

@@ -10,9 +10,9 @@
     python experiments/evaluate.py mcts:1000 --solved --board 6x6x4
     python experiments/evaluate.py runs/new@100 runs/old@100 --opening-stones 2 --sprt --elo0 0 --elo1 50
 
-A player is random, tactical, mcts:PLAYOUTS, or a run or agent folder, with @SIMULATIONS if wanted (@0 is the
-network without search), or gomocup:PATH for an engine that speaks the Gomocup protocol: an executable, or a
-command line in quotes. Against an engine the games are played one after another, and a crash, a time-out or
+A player is random, tactical, vcf:PLIES, mcts:PLAYOUTS, or a run or agent folder, with @SIMULATIONS if wanted
+(@0 is the network without search), or gomocup:PATH for an engine that speaks the Gomocup protocol: an
+executable, or a command line in quotes. Against an engine the games are played one after another, and a crash, a time-out or
 an illegal move loses. With --sprt the match stops when it is clear whether the first player is stronger.
 """
 

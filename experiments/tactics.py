@@ -5,8 +5,8 @@
     python experiments/tactics.py runs/mine --snapshots --simulations 0 --board 6x6x4
     python experiments/tactics.py 9x9x5@400 --board 15x15x5 --show 3
 
-A player is random, tactical, mcts:PLAYOUTS, a run or agent folder, a published .model file or the name of a
-shipped agent, with @SIMULATIONS if wanted (@0 is the network without search). The puzzles are generated for
+A player is random, tactical, vcf:PLIES, mcts:PLAYOUTS, a run or agent folder, a published .model file or the
+name of a shipped agent, with @SIMULATIONS if wanted (@0 is the network without search). The puzzles are generated for
 any board: win in one, block, make an open four, stop one, double four, four and three. A "four" lacks one
 stone of a line, whatever k is. Intervals count a puzzle once, not its images.
 """

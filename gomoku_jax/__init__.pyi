@@ -22,6 +22,7 @@ from .players import policy_player as policy_player
 from .players import random_player as random_player
 from .players import search_player as search_player
 from .players import tactical_player as tactical_player
+from .players import vcf_player as vcf_player
 from .presets import PRESETS as PRESETS
 from .published import load_published as load_published
 from .search import ResumableSearch as ResumableSearch

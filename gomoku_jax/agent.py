@@ -23,6 +23,7 @@ from gomoku_jax.players import (
     random_player,
     search_player,
     tactical_player,
+    vcf_player,
 )
 
 AGENT_FOLDER = "agents"  # of a run; holds "best" and "latest"
@@ -186,8 +187,8 @@ class PlayerSpec:
 
 
 PLAYER_SPECS = (
-    "random, tactical, mcts:PLAYOUTS, or a run folder, an agent folder, a published .model file or the name "
-    "of a shipped agent, with @SIMULATIONS if wanted"
+    "random, tactical, vcf:PLIES, mcts:PLAYOUTS, or a run folder, an agent folder, a published .model file "
+    "or the name of a shipped agent, with @SIMULATIONS if wanted"
 )
 
 
@@ -195,8 +196,8 @@ def parse_player(spec: str, num_simulations: int | None = None) -> PlayerSpec:
     """A player from its name on a command line.
 
     Args:
-        spec: `random`, `tactical`, `mcts:1000`, or the path of a run or agent or the name of a shipped one,
-            with `@400` behind it for the simulations a move; `@0` is the raw policy.
+        spec: `random`, `tactical`, `vcf:9`, `mcts:1000`, or the path of a run or agent or the name of a
+            shipped one, with `@400` behind it for the simulations a move; `@0` is the raw policy.
         num_simulations: of agents whose spec does not say; None is as in training.
 
     Raises:
@@ -207,6 +208,10 @@ def parse_player(spec: str, num_simulations: int | None = None) -> PlayerSpec:
     if spec == "tactical":
         return PlayerSpec(spec, None, tactical_player)
     kind, _, count = spec.partition(":")
+    if kind == "vcf":
+        if not count.isdecimal() or int(count) % 2 == 0:
+            raise AgentError(f"player {spec!r}: write vcf:PLIES with an odd number of plies, such as vcf:9")
+        return PlayerSpec(spec, None, lambda game: vcf_player(game, int(count)))
     if kind == "mcts":
         if not count.isdecimal() or int(count) < 1:
             raise AgentError(

@@ -13,6 +13,7 @@ from gomoku_jax.encode import legal_action_masks
 from gomoku_jax.game import Gomoku, State, random_actions
 from gomoku_jax.network import Params
 from gomoku_jax.search import mask_logits, network_evaluator, pure_mcts, search
+from gomoku_jax.tactics import WON, check_bounds, solve_vcf
 
 Player = Callable[[jax.Array, State], jax.Array]
 
@@ -41,6 +42,27 @@ def tactical_player(game: Gomoku) -> Player:
 
     def play(key: jax.Array, states: State) -> jax.Array:
         return jax.vmap(play_one)(jax.random.split(key, states.to_play.shape[0]), states)
+
+    return play
+
+
+def vcf_player(game: Gomoku, max_depth: int = 9, max_nodes: int = 500) -> Player:
+    """Wins by continuous fours if it can, and else plays as `tactical_player`.
+
+    Args:
+        game: the rules, any of them.
+        max_depth: plies of such a win, an odd number.
+        max_nodes: fours tried in a position.
+
+    Raises:
+        ValueError: an even depth or a bound below 1.
+    """
+    check_bounds(max_depth, max_nodes)
+    tactical = tactical_player(game)
+
+    def play(key: jax.Array, states: State) -> jax.Array:
+        found = solve_vcf(game, states, max_depth, max_nodes)
+        return jnp.where(found.result == WON, found.action, tactical(key, states))
 
     return play
 

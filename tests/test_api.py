@@ -18,6 +18,7 @@ SIGNATURES = {
     "search": ["game", "net_config", "params", "key", "states", "search_config"],
     "random_player": ["game"],
     "tactical_player": ["game"],
+    "vcf_player": ["game", "max_depth", "max_nodes"],
     "mcts_player": ["game", "num_playouts", "c_puct"],
     "play_match": ["a", "b", "game", "num_games", "seed", "opening_stones", "openings"],
     "load_agent": ["path"],

@@ -11,6 +11,7 @@ import pytest
 from plain_vcf import four_wins, has_vcf, is_legal, replies, stone_wins, winning_cells
 
 import gomoku_jax as gj
+from gomoku_jax.agent import AgentError, parse_player
 from gomoku_jax.config import RULES, Rule
 from gomoku_jax.encode import states_from_positions
 from gomoku_jax.game import Gomoku, State, format_action
@@ -178,3 +179,20 @@ def test_bad_depths_at_the_root_are_refused():
             gj.SearchConfig(root_vcf=bad)
     with pytest.raises(ValueError, match=r"0 with search\.reuse_tree"):
         gj.SearchConfig(root_vcf=5, reuse_tree=True)
+
+
+def test_a_player_wins_by_fours_and_else_wins_and_blocks_at_once():
+    game = Gomoku(6, 7, 4)
+    boards, colors = positions(game, 48, 0.33, seed=7)
+    states = states_of(boards, colors)
+    actions = np.asarray(jax.jit(gj.vcf_player(game, 5))(jax.random.key(1), states))
+    plain = np.asarray(jax.jit(gj.tactical_player(game))(jax.random.key(1), states))
+    found = jax.device_get(solve_vcf(game, states, 5, 500))
+    np.testing.assert_array_equal(actions, np.where(found.result == WON, found.action, plain))
+    assert (actions != plain).any()
+    with pytest.raises(ValueError, match="max_depth = 4"):
+        gj.vcf_player(game, 4)
+    assert parse_player("vcf:5").name == "vcf:5"
+    for bad in ("vcf", "vcf:", "vcf:4", "vcf:x"):
+        with pytest.raises(AgentError, match=bad):
+            parse_player(bad)

@@ -65,7 +65,7 @@ def medians(runs: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, fl
 def openings(game: Gomoku, batch: int, stones: int = 4) -> State:
     """B games after some random stones, the same every time."""
     keys = jax.random.split(jax.random.key(0), batch)
-    stones = min(stones, game.num_actions // 4)
+    stones = min(stones, game.num_actions // 3)
     return jax.jit(jax.vmap(lambda key: random_opening(game, key, jnp.int32(stones), stones)))(keys)
 
 

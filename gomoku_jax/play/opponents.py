@@ -99,7 +99,7 @@ def make_opponent(spec: str, game: Gomoku, limit: Limit, seed: int = 0) -> HostP
     """A player on the host from its name.
 
     Args:
-        spec: `random`, `tactical`, `mcts:1000`, an agent's path or name with `@400` if wanted, or
+        spec: `random`, `tactical`, `vcf:9`, `mcts:1000`, an agent's path or name with `@400` if wanted, or
             `gomocup:PATH` for an engine that speaks the Gomocup protocol.
         game: the board.
         limit: of agents whose spec has no `@`, and of engines, which take the seconds.

@@ -7,8 +7,8 @@ r"""Plays in the terminal: a person, an agent, pure MCTS, a random player or an 
   gomoku-jax play --load game.sgf --save game2.sgf  go on with a game from a file
   printf 'c3\nhint\nquit\n' | gomoku-jax play       from a script
 
-A player is human, agent (the one of --agent, or chosen), random, tactical, mcts:PLAYOUTS, a run or agent
-folder or a shipped agent's name with @SIMULATIONS if wanted, or gomocup:PATH, an engine that speaks the
+A player is human, agent (the one of --agent, or chosen), random, tactical, vcf:PLIES, mcts:PLAYOUTS, a run or
+agent folder or a shipped agent's name with @SIMULATIONS if wanted, or gomocup:PATH, an engine that speaks the
 Gomocup protocol. Where one side is given the other is a person, or the agent if that side is a person.
 
 Moves are typed as h8, or as row,column (8,8), counted from 1 and from the lower left corner; help lists the

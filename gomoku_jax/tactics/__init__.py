@@ -1,5 +1,5 @@
 """Forced wins: fives, fours and their blocks on every point, and victory by continuous fours."""
 
-from gomoku_jax.tactics.vcf import NONE, UNKNOWN, WON, Vcf, solve_vcf
+from gomoku_jax.tactics.vcf import NONE, UNKNOWN, WON, Vcf, check_bounds, solve_vcf
 
-__all__ = ["NONE", "UNKNOWN", "WON", "Vcf", "solve_vcf"]
+__all__ = ["NONE", "UNKNOWN", "WON", "Vcf", "check_bounds", "solve_vcf"]

@@ -83,12 +83,17 @@ def solve_vcf(
     Raises:
         ValueError: an even depth or a bound below 1.
     """
+    check_bounds(max_depth, max_nodes, num_lanes)
+    return _solve(game, states, max_depth, jnp.asarray(max_nodes, jnp.int32), num_lanes)
+
+
+def check_bounds(max_depth: int, max_nodes: jax.typing.ArrayLike = 1, num_lanes: int = 1) -> None:
+    """Raises ValueError where `solve_vcf` would; a traced `max_nodes` is not looked at."""
     if max_depth < 1 or max_depth % 2 == 0:
         raise ValueError(f"max_depth = {max_depth}: an odd number of plies, from 1 on")
     for name, value in (("max_nodes", max_nodes), ("num_lanes", num_lanes)):
         if isinstance(value, int) and value < 1:
             raise ValueError(f"{name} = {value}: at least 1")
-    return _solve(game, states, max_depth, jnp.asarray(max_nodes, jnp.int32), num_lanes)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 2, 4))

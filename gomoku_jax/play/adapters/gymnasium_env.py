@@ -81,7 +81,7 @@ def _player(opponent: str | Player, game: Gomoku) -> Player:
         return opponent
     if not isinstance(opponent, str):
         raise ValueError(f"opponent = {opponent!r}: a player's name, or a player (key, states) -> actions")
-    if opponent in ("random", "tactical") or opponent.startswith("mcts:"):
+    if opponent in ("random", "tactical") or opponent.startswith(("mcts:", "vcf:")):
         return _named_player(opponent, game)
     return parse_player(opponent).make(game)
 
@@ -260,8 +260,8 @@ class GomokuEnv(gymnasium.Env):
         width: columns, 3 to 26.
         k: stones in a row that win.
         rule: "freestyle", "exact", "caro", "caro_overline" or "renju"; see `Gomoku`.
-        opponent: "random", "tactical", "mcts:100", an agent's path or a shipped agent's name, with `@50` for
-            the simulations a move; or a jittable player `(key, states [B]) -> actions int32 [B]`.
+        opponent: "random", "tactical", "vcf:9", "mcts:100", an agent's path or a shipped agent's name, with
+            `@50` for the simulations a move; or a jittable player `(key, states [B]) -> actions int32 [B]`.
         agent_color: "black" moves first; "random" draws at each reset.
         illegal: "lose" ends the game with reward -1, since Gymnasium lets an agent try any action of its
             space; "raise" raises IllegalMoveError and changes nothing.
