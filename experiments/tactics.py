@@ -6,9 +6,9 @@
     python experiments/tactics.py 9x9x5@400 --board 15x15x5 --show 3
 
 A player is random, tactical, vcf:PLIES, mcts:PLAYOUTS, a run or agent folder, a published .model file or the
-name of a shipped agent, with @SIMULATIONS if wanted (@0 is the network without search). The puzzles are generated for
-any board: win in one, block, make an open four, stop one, double four, four and three. A "four" lacks one
-stone of a line, whatever k is. Intervals count a puzzle once, not its images.
+name of a shipped agent, with @SIMULATIONS if wanted (@0 is the network without search). The puzzles are
+generated for any board: win in one, block, make an open four, stop one, double four, four and three. A
+"four" lacks one stone of a line, whatever k is. Intervals count a puzzle once, not its images.
 """
 
 import dataclasses

@@ -8,9 +8,20 @@ import jax.numpy as jnp
 import numpy as np
 import oracle
 import pytest
-from plain_vcf import four_wins, has_vcf, is_legal, replies, stone_wins, winning_cells
+from plain_vcf import (
+    DIRECTIONS,
+    empty_cells,
+    four_wins,
+    has_vcf,
+    is_legal,
+    on_board,
+    replies,
+    stone_wins,
+    winning_cells,
+)
 
 import gomoku_jax as gj
+from gomoku_jax import tactics
 from gomoku_jax.agent import AgentError, parse_player
 from gomoku_jax.config import RULES, Rule
 from gomoku_jax.encode import states_from_positions
@@ -67,6 +78,80 @@ def assert_wins(game: Gomoku, board: list[list[int]], color: int, line: list[int
         assert winning_cells(board, game.k, game.rule, color)
         assert not winning_cells(board, game.k, game.rule, -color)
         assert not replies(board, game.k, game.rule, color)
+
+
+def open_four(board: list[list[int]], cell: tuple[int, int], k: int, rule: str, color: int) -> bool:
+    """Whether a stone on the cell stands in k - 1 unbroken stones whose both ends make a five, by trying."""
+    row, col = cell
+    board[row][col] = color
+    found = False
+    for row_step, col_step in DIRECTIONS:
+        length, ends = 1, []
+        for sign in (1, -1):
+            r, c = row + sign * row_step, col + sign * col_step
+            while on_board(board, r, c) and board[r][c] == color:
+                length, r, c = length + 1, r + sign * row_step, c + sign * col_step
+            ends.append((r, c))
+        if length == k - 1 and all(on_board(board, r, c) and board[r][c] == 0 for r, c in ends):
+            found |= all(wins_along(board, end, (row_step, col_step), k, rule, color) for end in ends)
+    board[row][col] = 0
+    return found
+
+
+def wins_along(board, end: tuple[int, int], step: tuple[int, int], k: int, rule: str, color: int) -> bool:
+    """Whether a stone on an empty cell wins along one line, the rest of the board left out."""
+    alone = [[0] * len(cells) for cells in board]
+    for sign in (1, -1):
+        r, c = end
+        while on_board(board, r, c):
+            alone[r][c] = board[r][c]
+            r, c = r + sign * step[0], c + sign * step[1]
+    alone[end[0]][end[1]] = color
+    return stone_wins(alone, end, k, rule)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_points_are_those_of_trying_them(rule: Rule):
+    """Fives, fours, open fours and blocks, on boards where the side to move has no five yet."""
+    game = Gomoku(7, 6, 5 if rule == "renju" else 4, rule)
+    boards, colors = positions(game, 40, 0.5, seed=9)
+    states = states_of(boards, colors)
+
+    @jax.jit
+    @jax.vmap
+    def look(state):
+        own, other = state.to_play, -state.to_play
+        return (
+            tactics.fives(game, state, own),
+            tactics.fives(game, state, other),
+            tactics.fours(game, state, own),
+            tactics.open_fours(game, state, own),
+            tactics.blocks(game, state),
+        )
+
+    fives, theirs, fours, open_fours, blocks = (np.asarray(mask) for mask in look(states))
+    assert not fives.any() and fours.any() and open_fours.any()
+
+    def mask(cells) -> np.ndarray:
+        found = np.zeros(game.num_actions, bool)
+        found[[row * game.width + col for row, col in cells]] = True
+        return found
+
+    for i, (board, color) in enumerate(zip(boards, colors, strict=True)):
+        plain, color = board.astype(int).tolist(), int(color)
+        threats = winning_cells(plain, game.k, rule, -color)
+        np.testing.assert_array_equal(theirs[i], mask(threats))
+        made = []
+        for row, col in empty_cells(plain):
+            plain[row][col] = color
+            if winning_cells(plain, game.k, rule, color):
+                made.append((row, col))
+            plain[row][col] = 0
+        np.testing.assert_array_equal(fours[i], mask(made))
+        opened = [cell for cell in empty_cells(plain) if open_four(plain, cell, game.k, rule, color)]
+        np.testing.assert_array_equal(open_fours[i], mask(opened))
+        stops = replies(plain, game.k, rule, -color) if threats else []
+        np.testing.assert_array_equal(blocks[i], mask(stops))
 
 
 @pytest.mark.parametrize(

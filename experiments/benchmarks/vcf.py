@@ -28,7 +28,7 @@ class Vcf(Benchmark):
     """Plies of a win at most, an odd number."""
     nodes: int = 1000
     """Fours tried in a position at most."""
-    lanes: tuple[int, ...] = (256,)
+    lanes: tuple[int, ...] = (64,)
     """Positions side by side, one measurement each."""
     repeats: int = 5
     """Measurements; the median counts."""

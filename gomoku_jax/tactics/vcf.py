@@ -13,7 +13,16 @@ import numpy as np
 from flax import struct
 
 from gomoku_jax.game import BLACK, Gomoku, State, renju
-from gomoku_jax.tactics.lines import board_shapes, gap_points, point_shapes
+from gomoku_jax.tactics.bits import (
+    board_of,
+    count_points,
+    first_point,
+    five_points,
+    four_points,
+    point_bits,
+    stones_of,
+    to_bits,
+)
 
 WON, UNKNOWN, NONE = 1, 0, -1
 _TABLE_BITS = 10  # failed positions kept, for each lane
@@ -38,24 +47,24 @@ class Vcf(struct.PyTreeNode):
 
 
 class _Lanes(struct.PyTreeNode):
-    """L searches. A frame is a four and its reply; a node is the position after some frames."""
+    """L searches. A frame is a four and its reply; a node is the position after some frames.
+
+    Points and stones are rows of bits, uint32 [H], as in `gomoku_jax.tactics.bits`.
+    """
 
     position: jax.Array  # int32 [L], which of the B positions; B where there is none
     fresh: jax.Array  # bool [L], the root is still to be looked at
-    board: jax.Array  # int8 [L, A], with the stones of the frames
+    own: jax.Array  # uint32 [L, H], the attacker's stones, those of the frames among them
+    other: jax.Array  # uint32 [L, H]
     color: jax.Array  # int8 [L], of the attacker
     depth: jax.Array  # int32 [L], frames
     fours: jax.Array  # int32 [L, D]
     replies: jax.Array  # int32 [L, D]
-    rest: jax.Array  # bool [L, D, A], the other replies to a frame's four; [L, D, 0] where there is no choice
-    moves: (
-        jax.Array
-    )  # int8 [L, D + 1, A], fours yet to try at each node, the better ones with a larger number
+    rest: jax.Array  # uint32 [L, D, H], the other replies to a frame's four; [L, D, 0] where there are none
+    moves: jax.Array  # uint32 [L, D + 1, 2, H], fours yet to try at each node: what makes two, the others
     proved: jax.Array  # bool [L], the node is won
     line: jax.Array  # int32 [L, 2 D + 1], the first win found; -1 behind it
-    anchor: (
-        jax.Array
-    )  # int32 [L], the frame whose other replies are tried against that win; D where there is none
+    anchor: jax.Array  # int32 [L], the frame whose other replies are tried against that win; D for none
     num_nodes: jax.Array  # int32 [L]
     failed: jax.Array  # uint32 [L, T], keys of nodes without a win
     next: jax.Array  # int32 [], the first position that no lane has taken
@@ -66,7 +75,7 @@ def solve_vcf(
     states: State,
     max_depth: int = 9,
     max_nodes: jax.typing.ArrayLike = 1000,
-    num_lanes: int = 256,
+    num_lanes: int = 64,
 ) -> Vcf:
     """Looks for a win by continuous fours of the side to move, in B games at once. Pure and jittable.
 
@@ -98,19 +107,22 @@ def check_bounds(max_depth: int, max_nodes: jax.typing.ArrayLike = 1, num_lanes:
 
 @functools.partial(jax.jit, static_argnums=(0, 2, 4))
 def _solve(game: Gomoku, states: State, max_depth: int, max_nodes: jax.Array, num_lanes: int) -> Vcf:
-    batch, points = states.to_play.shape[0], game.num_actions
+    batch = states.to_play.shape[0]
     most = (max_depth - 1) // 2  # fours
     num_lanes, frames = min(num_lanes, batch), max(most, 1)
+    own, other = jax.vmap(stones_of)(states.board, states.to_play)
+    roots = _Roots(own, other, states.to_play, states.terminated)
     lanes = _Lanes(
         position=jnp.arange(num_lanes, dtype=jnp.int32),
         fresh=jnp.ones(num_lanes, bool),
-        board=states.board[:num_lanes].reshape(num_lanes, points),
+        own=own[:num_lanes],
+        other=other[:num_lanes],
         color=states.to_play[:num_lanes],
         depth=jnp.zeros(num_lanes, jnp.int32),
         fours=jnp.full((num_lanes, frames), _NO_POINT, jnp.int32),
         replies=jnp.full((num_lanes, frames), _NO_POINT, jnp.int32),
-        rest=jnp.zeros((num_lanes, frames, points if _has_choice(game) else 0), bool),
-        moves=jnp.zeros((num_lanes, frames + 1, points), jnp.int8),
+        rest=jnp.zeros((num_lanes, frames, game.height if _has_choice(game) else 0), jnp.uint32),
+        moves=jnp.zeros((num_lanes, frames + 1, 2, game.height), jnp.uint32),
         proved=jnp.zeros(num_lanes, bool),
         line=jnp.full((num_lanes, 2 * frames + 1), _NO_POINT, jnp.int32),
         anchor=jnp.full(num_lanes, frames, jnp.int32),
@@ -124,7 +136,7 @@ def _solve(game: Gomoku, states: State, max_depth: int, max_nodes: jax.Array, nu
         line=jnp.full((batch, 2 * frames + 1), _NO_POINT, jnp.int32),
         num_nodes=jnp.zeros(batch, jnp.int32),
     )
-    advance = functools.partial(_advance, game, states, most, max_nodes)
+    advance = functools.partial(_advance, game, roots, most, max_nodes)
     _, found = jax.lax.while_loop(
         lambda carry: (carry[0].position < batch).any(), lambda carry: advance(*carry), (lanes, found)
     )
@@ -136,40 +148,37 @@ def _has_choice(game: Gomoku) -> bool:
     return game.rule in ("caro", "caro_overline")
 
 
-@functools.lru_cache(maxsize=64)
-def _keys(points: int) -> np.ndarray:
-    """uint32 [2, A], random numbers for the stones of either side."""
-    return np.random.default_rng(points).integers(1, 2**32, (2, points), np.uint32)
+class _Roots(struct.PyTreeNode):
+    """The B positions."""
+
+    own: jax.Array  # uint32 [B, H]
+    other: jax.Array  # uint32 [B, H]
+    color: jax.Array  # int8 [B]
+    over: jax.Array  # bool [B]
 
 
 class _Look(struct.PyTreeNode):
     """What a node offers the attacker."""
 
     five: jax.Array  # int32 [], a point that makes five; -1 where there is none
-    moves: jax.Array  # int8 [A], the fours to try: 2 what makes two points at once, 1 the others
+    moves: jax.Array  # uint32 [2, H], the fours to try: what seems to make two of them, and the others
 
 
-def _look(game: Gomoku, board: jax.Array, color: jax.Array) -> _Look:
+def _look(game: Gomoku, own: jax.Array, other: jax.Array, color: jax.Array) -> _Look:
     """One node: the attacker's fives, and its fours that answer the other side's threat, if there is one."""
-    empty = board.reshape(-1) == 0
-    shapes = board_shapes(game, board, color)
-    five = functools.reduce(jnp.logical_or, [shape.five for shape in shapes]).reshape(-1) & empty
-    count = functools.reduce(
-        jnp.add, [four.astype(jnp.int8) for shape in shapes for four in shape.fours]
-    ).reshape(-1)
-    fours = jnp.where(empty, jnp.minimum(count, 2), 0).astype(jnp.int8)
+    once, twice = four_points(game, own, other, color)
     if _has_choice(game):
-        state = _state_of(board, -color)
-        threats, blocks = game.winning_actions(state, -color).any(), game.blocking_actions(state, -color)
-        allowed = ~threats | blocks
+        state = _state_of(board_of(game, own, other, color), -color)
+        threats = game.winning_actions(state, -color).any()
+        blocks = to_bits(game.blocking_actions(state, -color).reshape(game.shape))
+        allowed = jnp.where(threats, blocks, ~jnp.zeros_like(own))
     else:
-        theirs = board_shapes(game, board, -color)
-        threats = functools.reduce(jnp.logical_or, [shape.five for shape in theirs]).reshape(-1) & empty
-        num_threats = threats.sum(dtype=jnp.int32)
-        allowed = (num_threats == 0) | ((num_threats == 1) & threats)
+        threats = five_points(game, other, own, -color)
+        count = count_points(threats)
+        allowed = jnp.where(count == 0, ~jnp.zeros_like(own), jnp.where(count == 1, threats, 0))
     return _Look(
-        five=jnp.where(five.any(), jnp.argmax(five), _NO_POINT).astype(jnp.int32),
-        moves=jnp.where(allowed, fours, 0).astype(jnp.int8),
+        five=first_point(five_points(game, own, other, color), game.width),
+        moves=jnp.stack([twice, once & ~twice]) & allowed[None],
     )
 
 
@@ -191,43 +200,43 @@ class _Four(struct.PyTreeNode):
     legal: jax.Array  # bool []
     wins: jax.Array  # bool [], no reply stops it
     reply: jax.Array  # int32 [], the forced reply, or the first of them, where one may stop it
-    rest: jax.Array  # bool [A] or [0], the others
+    rest: jax.Array  # uint32 [H] or [0], the others
 
 
-def _play_four(game: Gomoku, board: jax.Array, point: jax.Array, color: jax.Array, asked: jax.Array) -> _Four:
-    """One four of the attacker's on `point`, int32 []."""
-    shapes = point_shapes(game, board, point, color)
-    points, there = gap_points(game, point, shapes)
-    count = there.sum(dtype=jnp.int32)
-    five = jnp.where(there, points, _NO_POINT).max()
-    after = board.reshape(-1).at[point].set(color).reshape(board.shape)
-    legal, wins, reply = jnp.bool_(True), count > 1, five
-    rest = jnp.zeros(0, bool)
+def _play_four(
+    game: Gomoku, own: jax.Array, other: jax.Array, color: jax.Array, point: jax.Array, asked: jax.Array
+) -> _Four:
+    """One four of the attacker's on `point`, int32 []; of no meaning where it is not `asked`, bool []."""
+    after = own | point_bits(game, point)
     if _has_choice(game):
-        replies = game.blocking_actions(_state_of(after, -color), color)
-        wins = ~replies.any()
-        reply = jnp.where(wins, _NO_POINT, jnp.argmax(replies)).astype(jnp.int32)
-        rest = replies & (jnp.arange(game.num_actions) != reply)
-    elif game.rule == "renju":
+        state = _state_of(board_of(game, after, other, color), -color)
+        replies = to_bits(game.blocking_actions(state, color).reshape(game.shape))
+        reply = first_point(replies, game.width)
+        return _Four(jnp.bool_(True), reply < 0, reply, replies & ~point_bits(game, reply))
+    fives = five_points(game, after, other, color)
+    count, reply = count_points(fives), first_point(fives, game.width)
+    legal, wins = jnp.bool_(True), count > 1
+    if game.rule == "renju":
         black = color == BLACK
-        legal = renju.foul(board, point, asked & black) == 0
-        wins |= renju.foul(after, five, asked & ~black & (count == 1)) != 0
-    return _Four(legal=legal, wins=wins, reply=reply, rest=rest)
+        legal = renju.foul(board_of(game, own, other, color), jnp.maximum(point, 0), asked & black) == 0
+        stopped = asked & ~black & (count == 1)
+        wins |= renju.foul(board_of(game, after, other, color), jnp.maximum(reply, 0), stopped) != 0
+    return _Four(legal, wins, reply, jnp.zeros(0, jnp.uint32))
 
 
 def _advance(
-    game: Gomoku, states: State, most: int, max_nodes: jax.Array, lanes: _Lanes, found: Vcf
+    game: Gomoku, roots: _Roots, most: int, max_nodes: jax.Array, lanes: _Lanes, found: Vcf
 ) -> tuple[_Lanes, Vcf]:
     """One step of every lane: one four or one more reply tried, one frame taken back, or a root looked at."""
-    num_lanes, batch, points = len(lanes.position), len(states.to_play), game.num_actions
-    frames = lanes.fours.shape[1]
+    num_lanes, batch, frames = len(lanes.position), len(roots.color), lanes.fours.shape[1]
     rows = jnp.arange(num_lanes)
-    nowhere = points  # a scatter in "drop" mode writes nothing there
+    bits = jax.vmap(functools.partial(point_bits, game))
+    first = jax.vmap(functools.partial(first_point, width=game.width))
     active = lanes.position < batch
     fresh = active & lanes.fresh
     depth, top = lanes.depth, jnp.maximum(lanes.depth - 1, 0)
     top_four, top_reply = _at(lanes.fours, top), _at(lanes.replies, top)
-    key = _hash(lanes.board, lanes.position)
+    key = _hash(lanes.own, lanes.other, lanes.position)
 
     # Which of the steps each lane takes.
     options = lanes.moves[rows, depth]
@@ -236,52 +245,51 @@ def _advance(
     answered = proved & (depth > 0)  # one more of a four's replies is refuted
     if _has_choice(game):
         rest = lanes.rest[rows, top]
-        again = answered & rest.any(-1)
-        other_reply = jnp.argmax(rest, -1).astype(jnp.int32)
+        again = answered & (rest != 0).any(-1)
+        other_reply = first(rest)
     else:
         again, other_reply = jnp.zeros(num_lanes, bool), top_reply
     searching = active & ~fresh & ~lanes.proved
-    tries = searching & (options > 0).any(-1)
+    tries = searching & (options != 0).any((-2, -1))
     exhausted = searching & ~tries
     lost = exhausted & (depth == 0)
     returns = exhausted & (depth > 0)  # the frame's four is refuted
 
     # The fours that are tried.
-    four = jnp.argmax(options, -1).astype(jnp.int32)
-    shaped = lanes.board.reshape(num_lanes, *game.shape)
-    outcome = jax.vmap(functools.partial(_play_four, game))(shaped, four, lanes.color, tries)
+    better = (options[:, 0] != 0).any(-1)
+    four = first(jnp.where(better[:, None], options[:, 0], options[:, 1]))
+    four_bits = jnp.where(tries[:, None], bits(four), 0)
+    outcome = jax.vmap(functools.partial(_play_four, game))(lanes.own, lanes.other, lanes.color, four, tries)
     wins = tries & outcome.legal & outcome.wins
     plays = tries & outcome.legal & ~outcome.wins
 
-    # The boards of the nodes that are looked at.
-    empty = jnp.zeros(num_lanes, jnp.int8)
-
-    def put(board: jax.Array, where: jax.Array, point: jax.Array, stone: jax.Array) -> jax.Array:
-        return board.at[rows, jnp.where(where, point, nowhere)].set(stone, mode="drop")
-
-    below = put(lanes.board, answered | returns, top_reply, empty)
-    below = put(below, (answered & ~again) | returns, top_four, empty)
-    board = put(below, plays, four, lanes.color)
-    board = put(board, plays, outcome.reply, -lanes.color)
-    board = put(board, again, other_reply, -lanes.color)
-    over = states.terminated[jnp.minimum(lanes.position, batch - 1)]
+    # The stones of the nodes that are looked at.
+    top_bits = bits(jnp.where(answered | returns, top_four, _NO_POINT))
+    top_reply_bits = bits(jnp.where(answered | returns, top_reply, _NO_POINT))
+    again_bits = bits(jnp.where(again, other_reply, _NO_POINT))
+    own = lanes.own & ~jnp.where(again[:, None], 0, top_bits)
+    other = lanes.other & ~top_reply_bits
+    looked_own = own | jnp.where(plays[:, None], four_bits, 0)
+    looked_other = other | bits(jnp.where(plays, outcome.reply, _NO_POINT)) | again_bits
+    over = roots.over[jnp.minimum(lanes.position, batch - 1)]
     looks = (fresh & ~over) | plays | again
     node = depth + plays  # of what is looked at
-    look = jax.vmap(functools.partial(_look, game))(board.reshape(shaped.shape), lanes.color)
-    known = lanes.failed[rows, _slot(_hash(board, lanes.position))] == _hash(board, lanes.position)
+    look = jax.vmap(functools.partial(_look, game))(looked_own, looked_other, lanes.color)
+    looked_key = _hash(looked_own, looked_other, lanes.position)
+    known = lanes.failed[rows, _slot(looked_key)] == looked_key
     five = looks & (look.five >= 0)
-    moves = jnp.where((known | five | (node >= most))[:, None], jnp.int8(0), look.moves)
-    alive = five | (looks & (moves > 0).any(-1))
+    moves = jnp.where((known | five | (node >= most))[:, None, None], jnp.uint32(0), look.moves)
+    alive = five | (looks & (moves != 0).any((-2, -1)))
     pushes, refuted = plays & alive, again & ~alive
 
     # What is dead is taken back at once.
-    board = jnp.where((plays & ~alive)[:, None], lanes.board, board)
-    board = put(board, refuted, other_reply, empty)
-    board = put(board, refuted, top_four, empty)
+    stays = (pushes | (again & alive))[:, None]
+    own = jnp.where(stays, looked_own, jnp.where(refuted[:, None], own & ~top_bits, own))
+    other = jnp.where(stays, looked_other, other)
 
     # The first win's line; another reply may still refute it.
     ends = wins | five
-    first = ends & (lanes.line[:, 0] < 0)
+    is_first = ends & (lanes.line[:, 0] < 0)
     pairs = jnp.stack([lanes.fours, lanes.replies], -1).reshape(num_lanes, 2 * frames)
     steps = jnp.arange(2 * frames + 1)[None]
     base = 2 * depth[:, None]
@@ -289,7 +297,7 @@ def _advance(
     line = jnp.where((steps == base) & (plays | wins)[:, None], four[:, None], line)
     line = jnp.where((steps == base + 1) & plays[:, None], outcome.reply[:, None], line)
     line = jnp.where((steps == base + 2 * plays[:, None]) & five[:, None], look.five[:, None], line)
-    line = jnp.where(first[:, None], line, lanes.line)
+    line = jnp.where(is_first[:, None], line, lanes.line)
     anchor = jnp.where(again, jnp.minimum(lanes.anchor, top), lanes.anchor)
     broken = (returns | refuted) & (top <= anchor) & (anchor < frames)
     line = jnp.where(broken[:, None], _NO_POINT, line)
@@ -301,9 +309,11 @@ def _advance(
     replies = replies.at[rows, jnp.where(again & alive, top, frames)].set(other_reply, mode="drop")
     rest_of = lanes.rest
     if _has_choice(game):
-        rest_of = rest_of.at[rows, jnp.where(again, top, frames), other_reply].set(False, mode="drop")
+        rest_of = rest_of.at[rows, jnp.where(again, top, frames)].set(rest & ~again_bits, mode="drop")
         rest_of = rest_of.at[rows, frame].set(outcome.rest, mode="drop")
-    tried = lanes.moves.at[rows, jnp.where(tries, depth, frames + 1), four].set(0, mode="drop")
+    tried = lanes.moves.at[rows, jnp.where(tries, depth, frames + 1)].set(
+        options & ~four_bits[:, None], mode="drop"
+    )
     tried = tried.at[rows, jnp.where(fresh | alive, node, frames + 1)].set(moves, mode="drop")
     failed = lanes.failed.at[rows, jnp.where(exhausted, _slot(key), 2**_TABLE_BITS)].set(key, mode="drop")
     num_nodes = lanes.num_nodes + tries
@@ -330,8 +340,9 @@ def _advance(
         _Lanes(
             position=position,
             fresh=done,
-            board=jnp.where(done[:, None], states.board.reshape(batch, points)[source], board),
-            color=jnp.where(done, states.to_play[source], lanes.color),
+            own=jnp.where(done[:, None], roots.own[source], own),
+            other=jnp.where(done[:, None], roots.other[source], other),
+            color=jnp.where(done, roots.color[source], lanes.color),
             depth=jnp.where(done, 0, depth + pushes - (answered & ~again) - returns - refuted),
             fours=fours,
             replies=replies,
@@ -353,13 +364,24 @@ def _at(frames: jax.Array, index: jax.Array) -> jax.Array:
     return frames[jnp.arange(len(frames)), index]
 
 
-def _hash(board: jax.Array, position: jax.Array) -> jax.Array:
-    """uint32 [L], of boards [L, A] and the position a lane works on, so that no table need be cleared."""
-    keys = jnp.asarray(_keys(board.shape[-1]))[None]
-    zero = jnp.uint32(0)
-    stones = jnp.where(board == 1, keys[:, 0], zero) ^ jnp.where(board == -1, keys[:, 1], zero)
-    mixed = jax.lax.reduce(stones, zero, jax.lax.bitwise_xor, (1,))
-    return mixed ^ (position.astype(jnp.uint32) * jnp.uint32(0x9E3779B1) + jnp.uint32(0x7F4A7C15))
+@functools.lru_cache(maxsize=64)
+def _factors(height: int) -> np.ndarray:
+    """uint32 [2, H], odd random numbers, one for each row of either side."""
+    return np.random.default_rng(height).integers(0, 2**32, (2, height), np.uint32) | np.uint32(1)
+
+
+def _hash(own: jax.Array, other: jax.Array, position: jax.Array) -> jax.Array:
+    """uint32 [L], of stones [L, H] and the position a lane works on, so that no table need be cleared."""
+    factors = jnp.asarray(_factors(own.shape[-1]))[:, None]
+    mixed = (_mix(own) * factors[0] + _mix(other) * factors[1]).sum(-1, dtype=jnp.uint32)
+    return _mix(mixed ^ (position.astype(jnp.uint32) * jnp.uint32(0x9E3779B1)))
+
+
+def _mix(x: jax.Array) -> jax.Array:
+    """The finalizer of MurmurHash3, which spreads every bit over all: uint32, the same shape."""
+    x = (x ^ (x >> 16)) * jnp.uint32(0x85EBCA6B)
+    x = (x ^ (x >> 13)) * jnp.uint32(0xC2B2AE35)
+    return x ^ (x >> 16)
 
 
 def _slot(key: jax.Array) -> jax.Array:
