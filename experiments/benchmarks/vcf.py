@@ -28,8 +28,8 @@ class Vcf(Benchmark):
     """Plies of a win at most, an odd number."""
     nodes: int = 1000
     """Fours tried in a position at most."""
-    lanes: tuple[int, ...] = (64,)
-    """Positions side by side, one measurement each."""
+    lanes: tuple[int, ...] = ()
+    """Positions side by side, one measurement each; by default the solver's own number."""
     repeats: int = 5
     """Measurements; the median counts."""
 
@@ -43,7 +43,7 @@ def run(arguments: Vcf) -> list[dict]:
     for game in games:
         for stones in arguments.stones:
             states = openings(Gomoku(game.height, game.width, game.k), count, stones)
-            for lanes in arguments.lanes:
+            for lanes in arguments.lanes or (None,):
                 solve = functools.partial(
                     solve_vcf, game, states, arguments.depth, arguments.nodes, num_lanes=lanes
                 )
@@ -68,7 +68,7 @@ def run(arguments: Vcf) -> list[dict]:
                     (
                         game.rule,
                         str(stones),
-                        str(lanes),
+                        "default" if lanes is None else str(lanes),
                         f"{row['positions_per_second']:,.0f}",
                         f"{row['nodes_per_second']:,.0f}",
                         f"{row['won']:,}",

@@ -75,7 +75,7 @@ def solve_vcf(
     states: State,
     max_depth: int = 9,
     max_nodes: jax.typing.ArrayLike = 1000,
-    num_lanes: int = 64,
+    num_lanes: int | None = None,
 ) -> Vcf:
     """Looks for a win by continuous fours of the side to move, in B games at once. Pure and jittable.
 
@@ -84,7 +84,7 @@ def solve_vcf(
         states: B games, [B, ...]. An ended one has no win.
         max_depth: plies up to the five and with it, an odd number from 1 on.
         max_nodes: fours tried in a position before it is given up; not static.
-        num_lanes: positions searched side by side.
+        num_lanes: positions searched side by side; by default 16 on the CPU and 1024 on accelerators.
 
     Returns:
         A win is exact: it holds against every defence, and starts with a legal move.
@@ -92,6 +92,8 @@ def solve_vcf(
     Raises:
         ValueError: an even depth or a bound below 1.
     """
+    if num_lanes is None:
+        num_lanes = 16 if jax.default_backend() == "cpu" else 1024
     check_bounds(max_depth, max_nodes, num_lanes)
     return _solve(game, states, max_depth, jnp.asarray(max_nodes, jnp.int32), num_lanes)
 
