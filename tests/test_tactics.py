@@ -29,6 +29,7 @@ from gomoku_jax.game import Gomoku, State, format_action
 from gomoku_jax.network import NetworkOutput
 from gomoku_jax.search import search_with
 from gomoku_jax.tactics import NONE, UNKNOWN, WON, solve_vcf
+from gomoku_jax.tactics.bits import from_bits, stones_of, stopping_points
 
 PUZZLES = [
     json.loads(line)
@@ -127,9 +128,15 @@ def test_points_are_those_of_trying_them(rule: Rule):
             tactics.fours(game, state, own),
             tactics.open_fours(game, state, own),
             tactics.blocks(game, state),
+            *stopping_points(game, *stones_of(state.board, other), other),
         )
 
-    fives, theirs, fours, open_fours, blocks = (np.asarray(mask) for mask in look(states))
+    fives, theirs, fours, open_fours, blocks, stops, some = (np.asarray(part) for part in look(states))
+    np.testing.assert_array_equal(some, theirs.any(-1))
+    stops = np.asarray(from_bits(stops, game.width)).reshape(len(boards), -1)
+    if rule != "renju":  # which forbids some
+        np.testing.assert_array_equal(stops, blocks)
+    np.testing.assert_array_equal(stops & blocks, blocks)
     assert not fives.any() and fours.any() and open_fours.any()
 
     def mask(cells) -> np.ndarray:

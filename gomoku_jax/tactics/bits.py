@@ -109,6 +109,49 @@ def five_points(game: Gomoku, own: jax.Array, other: jax.Array, color: jax.Array
     return found
 
 
+_COUNTER_BITS = 5  # no stone stops more than 4 k + 8 lines, and k is 5 or so; 31 and more count as 31
+
+
+def stopping_points(
+    game: Gomoku, own: jax.Array, other: jax.Array, color: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """The empty points where a stone of the other side leaves no five of `own`'s, uint32 [H].
+
+    And whether there is a five to stop, bool []; without one no point is told. Under the rules of caro a five
+    is stopped at one of its ends, too, where the other is closed. Arguments as for `five_points`.
+    """
+    empty = empty_points(game, own, other)
+    planes = [jnp.zeros_like(own) for _ in range(_COUNTER_BITS)]  # of a counter for each point
+    total = jnp.int32(0)
+
+    def count(points: jax.Array) -> None:
+        carry = points
+        for i, plane in enumerate(planes):
+            planes[i], carry = plane ^ carry, plane & carry
+        for i, plane in enumerate(planes):  # full is full
+            planes[i] = plane | carry
+
+    for direction in DIRECTIONS:
+        stones, spaces, wins = _windows(game, own, other, color, direction)
+        before, after = -1, game.k
+        exact = ~(_shift(own, before, direction) | _shift(own, after, direction))
+        shut_before, shut_after = _shift(other, before, direction), _shift(other, after, direction)
+        free_before, free_after = _shift(empty, before, direction), _shift(empty, after, direction)
+        for i in range(game.k):
+            others = [stones[j] for j in range(game.k) if j != i]
+            fives = functools.reduce(jnp.bitwise_and, others, spaces[i] & wins)
+            total += count_points(fives)
+            count(_shift(fives, -i, direction))
+            if game.rule in ("caro", "caro_overline"):
+                count(_shift(fives & exact & shut_before & free_after, -after, direction))
+                count(_shift(fives & exact & shut_after & free_before, -before, direction))
+    stops = empty
+    for i, plane in enumerate(planes):
+        stops &= jnp.where((total >> i) & 1 == 1, plane, ~plane)
+    some = (total > 0) & (total < 2**_COUNTER_BITS - 1)
+    return jnp.where(some, stops, 0), total > 0
+
+
 def four_points(
     game: Gomoku, own: jax.Array, other: jax.Array, color: jax.Array
 ) -> tuple[jax.Array, jax.Array]:

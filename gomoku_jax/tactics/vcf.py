@@ -21,7 +21,7 @@ from gomoku_jax.tactics.bits import (
     four_points,
     point_bits,
     stones_of,
-    to_bits,
+    stopping_points,
 )
 
 WON, UNKNOWN, NONE = 1, 0, -1
@@ -170,10 +170,8 @@ def _look(game: Gomoku, own: jax.Array, other: jax.Array, color: jax.Array) -> _
     """One node: the attacker's fives, and its fours that answer the other side's threat, if there is one."""
     once, twice = four_points(game, own, other, color)
     if _has_choice(game):
-        state = _state_of(board_of(game, own, other, color), -color)
-        threats = game.winning_actions(state, -color).any()
-        blocks = to_bits(game.blocking_actions(state, -color).reshape(game.shape))
-        allowed = jnp.where(threats, blocks, ~jnp.zeros_like(own))
+        blocks, threatened = stopping_points(game, other, own, -color)
+        allowed = jnp.where(threatened, blocks, ~jnp.zeros_like(own))
     else:
         threats = five_points(game, other, own, -color)
         count = count_points(threats)
@@ -181,18 +179,6 @@ def _look(game: Gomoku, own: jax.Array, other: jax.Array, color: jax.Array) -> _
     return _Look(
         five=first_point(five_points(game, own, other, color), game.width),
         moves=jnp.stack([twice, once & ~twice]) & allowed[None],
-    )
-
-
-def _state_of(board: jax.Array, to_play: jax.Array) -> State:
-    """A running game of a board."""
-    return State(
-        board=board,
-        to_play=to_play,
-        last_action=jnp.int32(-1),
-        move_count=(board != 0).sum(dtype=jnp.int32),
-        terminated=jnp.bool_(False),
-        winner=jnp.int8(0),
     )
 
 
@@ -211,8 +197,7 @@ def _play_four(
     """One four of the attacker's on `point`, int32 []; of no meaning where it is not `asked`, bool []."""
     after = own | point_bits(game, point)
     if _has_choice(game):
-        state = _state_of(board_of(game, after, other, color), -color)
-        replies = to_bits(game.blocking_actions(state, color).reshape(game.shape))
+        replies, _ = stopping_points(game, after, other, color)
         reply = first_point(replies, game.width)
         return _Four(jnp.bool_(True), reply < 0, reply, replies & ~point_bits(game, reply))
     fives = five_points(game, after, other, color)
