@@ -19,6 +19,7 @@ from plain_vcf import (
     stone_wins,
     winning_cells,
 )
+from test_scripts import script, status_and_error
 
 import gomoku_jax as gj
 from gomoku_jax import tactics
@@ -133,7 +134,7 @@ def test_points_are_those_of_trying_them(rule: Rule):
 
     fives, theirs, fours, open_fours, blocks, stops, some = (np.asarray(part) for part in look(states))
     np.testing.assert_array_equal(some, theirs.any(-1))
-    stops = np.asarray(from_bits(stops, game.width)).reshape(len(boards), -1)
+    stops = np.asarray(from_bits(jnp.asarray(stops), game.width)).reshape(len(boards), -1)
     if rule != "renju":  # which forbids some
         np.testing.assert_array_equal(stops, blocks)
     np.testing.assert_array_equal(stops & blocks, blocks)
@@ -288,3 +289,28 @@ def test_a_player_wins_by_fours_and_else_wins_and_blocks_at_once():
     for bad in ("vcf", "vcf:", "vcf:4", "vcf:x"):
         with pytest.raises(AgentError, match=bad):
             parse_player(bad)
+
+
+def test_the_script_that_compares_with_the_solver_of_record(capsys, tmp_path):
+    rows = tmp_path / "rows.jsonl"
+    argv = [
+        "--positions",
+        "12",
+        "--board",
+        "7x7x4",
+        "--agent",
+        "6x6x4",
+        "--stones",
+        "6",
+        "14",
+        "--depth",
+        "5",
+    ]
+    assert script("check_vcf").main([*argv, "--processes", "1", "--json", str(rows)]) == 0
+    row = json.loads(rows.read_text())
+    assert row["false_wins"] == 0 and row["positions"] == 12
+    assert row["found"] == row["with_win"] == row["claimed"] > 0
+    for bad in (["--positions", "0"], ["--record-nodes", "0"], ["--stones", "9", "8"], ["--rule", "renju"]):
+        code, text = status_and_error(capsys, "check_vcf", [*argv, *bad])
+        assert code == 2 and ("renju is 5" in text or " ".join(bad) in text)
+    assert status_and_error(capsys, "check_vcf", ["--depth", "4"])[0] == 2
