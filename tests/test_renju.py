@@ -107,7 +107,7 @@ def test_forbidden_points_are_the_referees(height, width, count):
 
 @pytest.mark.slow
 def test_forbidden_points_of_many_boards_are_the_referees():
-    boards = random_boards(15, 15, 3000, seed=1)
+    boards = random_boards(15, 15, 1000, seed=1)
     np.testing.assert_array_equal(
         forbidden_of(boards), np.stack([forbidden_by_referee(board) for board in boards])
     )
