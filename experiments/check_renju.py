@@ -9,10 +9,7 @@ position, so 100,000 take the better part of an hour on one core; --processes sh
 extra `test`.
 """
 
-import concurrent.futures
-import contextlib
 import dataclasses
-import multiprocessing
 import os
 import pathlib
 import sys
@@ -22,6 +19,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import tyro
+from matches import check_outputs
+from processes import map_over
 from rows import append_row, command_line
 
 from gomoku_jax.game import BLACK, WHITE, Gomoku, random_opening, renju
@@ -96,18 +95,12 @@ def check(arguments: Arguments) -> dict:
     chunks = [boards[i : i + CHUNK] for i in range(0, len(boards), CHUNK)]
     ours = np.concatenate([np.asarray(forbidden(jnp.asarray(chunk))) for chunk in chunks])
     started, equal, done, points = time.monotonic(), 0, 0, 0
-    with contextlib.ExitStack() as stack:
-        verdicts = map(referee, chunks)
-        if arguments.processes > 1:
-            context = multiprocessing.get_context("spawn")
-            pool = concurrent.futures.ProcessPoolExecutor(arguments.processes, mp_context=context)
-            verdicts = stack.enter_context(pool).map(referee, chunks)
-        for chunk, theirs in zip(chunks, verdicts, strict=True):
-            same = (ours[done : done + len(chunk)] == theirs).all(-1)
-            for index in np.flatnonzero(~same):
-                print(f"position {done + index}: different\n{boards[done + index]}")
-            equal, done, points = equal + int(same.sum()), done + len(chunk), points + int(theirs.sum())
-            print(f"{done} positions, {equal} equal, {points} forbidden points", flush=True)
+    for chunk, theirs in zip(chunks, map_over(referee, chunks, arguments.processes), strict=True):
+        same = (ours[done : done + len(chunk)] == theirs).all(-1)
+        for index in np.flatnonzero(~same):
+            print(f"position {done + index}: different\n{boards[done + index]}")
+        equal, done, points = equal + int(same.sum()), done + len(chunk), points + int(theirs.sum())
+        print(f"{done} positions, {equal} equal, {points} forbidden points", flush=True)
     return {
         "check": "renju",
         "positions": done,
@@ -129,8 +122,7 @@ def main(argv: list[str] | None = None) -> int:
                 raise ValueError(f"--{name} {getattr(arguments, name)}: at least {least}")
         if arguments.side > 26:
             raise ValueError(f"--side {arguments.side}: at most 26")
-        if arguments.json is not None and not arguments.json.absolute().parent.is_dir():
-            raise ValueError(f"--json {arguments.json}: no such folder")
+        check_outputs(arguments.json)
         row = check(arguments)
         if arguments.json is not None:
             command = command_line("check_renju.py", sys.argv[1:] if argv is None else argv)

@@ -10,11 +10,8 @@ played with the plain rules, and at each four the only reply that stops it must 
 Needs the extra `test` for renju.
 """
 
-import concurrent.futures
-import contextlib
 import dataclasses
 import functools
-import multiprocessing
 import os
 import pathlib
 import sys
@@ -24,6 +21,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import tyro
+from matches import check_outputs
+from processes import map_over
 from record_vcf import OutOfNodesError, RecordVcf
 from rows import append_row, command_line
 
@@ -164,19 +163,14 @@ def check(arguments: Arguments) -> dict:
     make = (*game.shape, game.k, game.rule, arguments.record_nodes)
     work = functools.partial(judge, make, (arguments.depth - 1) // 2)
     started, verdicts = time.monotonic(), []
-    with contextlib.ExitStack() as stack:
-        answers = map(work, chunks)
-        if arguments.processes > 1:
-            context = multiprocessing.get_context("spawn")
-            pool = concurrent.futures.ProcessPoolExecutor(arguments.processes, mp_context=context)
-            answers = stack.enter_context(pool).map(work, chunks)
-        for answer in answers:
-            verdicts += answer
-            print(f"{len(verdicts)} positions", flush=True)
+    for answer in map_over(work, chunks, arguments.processes):
+        verdicts += answer
+        print(f"{len(verdicts)} positions", flush=True)
     known = np.array([verdict for verdict, _ in verdicts])
     holds = np.array([claim for _, claim in verdicts])
     won = found.result == WON
-    for index in np.flatnonzero(~holds | (won & (known == 0))):
+    is_false = ~holds | (won & (known == 0))
+    for index in np.flatnonzero(is_false):
         print(f"position {index}: a false win, {positions[index]}")
     return {
         "check": "vcf",
@@ -187,7 +181,7 @@ def check(arguments: Arguments) -> dict:
         "with_win": int((known == 1).sum()),
         "found": int((won & (known == 1)).sum()),
         "claimed": int(won.sum()),
-        "false_wins": int((~holds | (won & (known == 0))).sum()),
+        "false_wins": int(is_false.sum()),
         "unknown_to_record": int((known == -1).sum()),
         "seed": arguments.seed,
         "seconds": time.monotonic() - started,
@@ -206,8 +200,7 @@ def main(argv: list[str] | None = None) -> int:
         low, high = arguments.stones
         if not 0 <= low <= high < parse_board(arguments.board, arguments.rule).num_actions:
             raise ValueError(f"--stones {low} {high}: two numbers in order, fewer than the board has points")
-        if arguments.json is not None and not arguments.json.absolute().parent.is_dir():
-            raise ValueError(f"--json {arguments.json}: no such folder")
+        check_outputs(arguments.json)
         row = check(arguments)
         share = row["found"] / max(row["with_win"], 1)
         print(

@@ -66,9 +66,7 @@ class GameConfig:
     width: int = 6  # columns, 3 to 26
     k: int = 4  # stones in a row that win
     rule: Rule = "freestyle"  # what wins, and what is forbidden; see `Gomoku`
-    forbidden: Forbidden = (
-        "illegal"  # renju: are Black's forbidden points masked, or does a stone there lose?
-    )
+    forbidden: Forbidden = "illegal"  # renju: Black's forbidden points are, or a stone there "loses"
 
     def __post_init__(self):
         validate_game(self.height, self.width, self.k, self.rule, self.forbidden)

@@ -179,9 +179,7 @@ class Gomoku:
         stops = wins.sum(-1, dtype=jnp.int32)  # of the lines that win, those that a stone on each point stops
         total = stops.sum()
         if self.rule in ("caro", "caro_overline"):
-            first = (
-                jnp.concatenate([jnp.ones_like(runs[..., :1]), runs[..., :-1]], -1) & ~runs
-            )  # behind each run
+            first = _behind(runs)
             closed = (first & (around == -color)).any(-1)  # [A, 4, 2], by the side of the line
             exact = wins & (1 + runs.sum((-2, -1), dtype=jnp.int32) == self.k)
             cells = jnp.asarray(ray_table(self.height, self.width, self._reach))
@@ -257,8 +255,7 @@ class Gomoku:
             return length == self.k
         if self.rule == "renju":
             return (length == self.k) | ((length > self.k) & (color == WHITE))
-        first = jnp.concatenate([jnp.ones_like(runs[..., :1]), runs[..., :-1]], -1) & ~runs  # behind each run
-        blocked = (first & opponent).any(-1).all(-1)
+        blocked = (_behind(runs) & opponent).any(-1).all(-1)
         wins = (length == self.k) & ~blocked
         return wins | (length > self.k) if self.rule == "caro_overline" else wins
 
@@ -291,6 +288,11 @@ def _running_sum(x: jax.Array) -> jax.Array:
     """int32 [n]: as `cumsum` of small numbers, as a product, which batches better."""
     ones = jnp.tri(x.shape[0], dtype=jnp.float32)
     return jnp.dot(ones, x.astype(jnp.float32), precision="highest").astype(jnp.int32)
+
+
+def _behind(runs: jax.Array) -> jax.Array:
+    """Bool [..., n]: the first cell behind an unbroken run, bool [..., n]; none behind one of n."""
+    return jnp.concatenate([jnp.ones_like(runs[..., :1]), runs[..., :-1]], -1) & ~runs
 
 
 def unbroken(same: jax.Array) -> jax.Array:

@@ -25,8 +25,8 @@ def forced_at_root(
     """Root priors with nothing but what is proved, where something is.
 
     Where the side to move wins by continuous fours of up to `config.root_vcf` plies, the first of them is the
-    only move with a prior, and the value is 1; else, where the other side threatens to win at once, the moves
-    that stop it are the only ones.
+    only move with a prior, and the value is 1, discounted for the plies of its line; else, where the other
+    side threatens to win at once, the moves that stop it are the only ones.
 
     Args:
         game: the rules.

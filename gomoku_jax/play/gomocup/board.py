@@ -48,7 +48,7 @@ class Board:
     @property
     def over(self) -> bool:
         """Somebody has five, or no point is left to play."""
-        return self.winner != 0 or len(self.moves) == len(self.points) or not self.any_legal
+        return self.winner != 0 or not self.any_legal
 
     @property
     def empty(self) -> list[int]:
