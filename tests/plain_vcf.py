@@ -12,15 +12,10 @@ Cell = tuple[int, int]
 
 def stone_wins(board: Board, cell: Cell, k: int, rule: str) -> bool:
     """Whether the stone on a cell stands in a winning line."""
-    row, col = cell
-    color = board[row][col]
-    for row_step, col_step in DIRECTIONS:
-        length, ends = 1, []
-        for sign in (1, -1):
-            y, x = row + sign * row_step, col + sign * col_step
-            while on_board(board, y, x) and board[y][x] == color:
-                length, y, x = length + 1, y + sign * row_step, x + sign * col_step
-            ends.append(board[y][x] if on_board(board, y, x) else None)
+    color = board[cell[0]][cell[1]]
+    for step in DIRECTIONS:
+        length, behind = run_through(board, cell, step)
+        ends = [board[row][col] if on_board(board, row, col) else None for row, col in behind]
         if rule == "freestyle" or (rule == "renju" and color == -1):
             wins = length >= k
         elif rule in ("exact", "renju"):
@@ -30,6 +25,17 @@ def stone_wins(board: Board, cell: Cell, k: int, rule: str) -> bool:
         if wins:
             return True
     return False
+
+
+def run_through(board: Board, cell: Cell, step: Cell) -> tuple[int, list[Cell]]:
+    """The stones in the unbroken run through a stone, and the two cells behind it, on the board or not."""
+    color, length, behind = board[cell[0]][cell[1]], 1, []
+    for sign in (1, -1):
+        row, col = cell[0] + sign * step[0], cell[1] + sign * step[1]
+        while on_board(board, row, col) and board[row][col] == color:
+            length, row, col = length + 1, row + sign * step[0], col + sign * step[1]
+        behind.append((row, col))
+    return length, behind
 
 
 def on_board(board: Board, row: int, col: int) -> bool:

@@ -16,6 +16,7 @@ from plain_vcf import (
     is_legal,
     on_board,
     replies,
+    run_through,
     stone_wins,
     winning_cells,
 )
@@ -87,15 +88,10 @@ def open_four(board: list[list[int]], cell: tuple[int, int], k: int, rule: str, 
     row, col = cell
     board[row][col] = color
     found = False
-    for row_step, col_step in DIRECTIONS:
-        length, ends = 1, []
-        for sign in (1, -1):
-            r, c = row + sign * row_step, col + sign * col_step
-            while on_board(board, r, c) and board[r][c] == color:
-                length, r, c = length + 1, r + sign * row_step, c + sign * col_step
-            ends.append((r, c))
+    for step in DIRECTIONS:
+        length, ends = run_through(board, cell, step)
         if length == k - 1 and all(on_board(board, r, c) and board[r][c] == 0 for r, c in ends):
-            found |= all(wins_along(board, end, (row_step, col_step), k, rule, color) for end in ends)
+            found |= all(wins_along(board, end, step, k, rule, color) for end in ends)
     board[row][col] = 0
     return found
 
