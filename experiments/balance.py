@@ -30,7 +30,7 @@ from gomoku_jax.game import Gomoku, format_action
 from gomoku_jax.metrics import provenance
 from gomoku_jax.play.files.openings import write_openings
 from gomoku_jax.suites.perfect_play import choose_and_value
-from gomoku_jax.symmetry import image_table
+from gomoku_jax.symmetry import canonical_position
 
 MOST = 200_000  # openings in full, before symmetry
 
@@ -61,13 +61,6 @@ class Arguments:
     """Openings searched at once."""
     seed: int = 0
     """Of the sample."""
-
-
-def canonical(game: Gomoku, opening: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Black's and white's points, the same for all openings that are one position turned or mirrored."""
-    images = image_table(*game.shape)
-    black, white = np.sort(images[:, opening[::2]]), np.sort(images[:, opening[1::2]])
-    return min((tuple(b), tuple(w)) for b, w in zip(black.tolist(), white.tolist(), strict=True))
 
 
 def num_openings(game: Gomoku, stones: int) -> int:
@@ -107,14 +100,14 @@ def candidates(game: Gomoku, stones: int, sample: int | None, seed: int) -> list
     found: dict[tuple, list[int]] = {}
     if number <= MOST:
         for opening in all_openings(game, stones):
-            found.setdefault(canonical(game, opening), opening)
+            found.setdefault(canonical_position(*game.shape, opening), opening)
         openings = list(found.values())
         if sample is None or sample >= len(openings):
             return openings
         return [openings[i] for i in np.sort(rng.choice(len(openings), sample, replace=False))]
     for _ in range(20 * (sample or 0)):
         opening = rng.permutation(game.num_actions)[:stones].tolist()
-        found.setdefault(canonical(game, opening), opening)
+        found.setdefault(canonical_position(*game.shape, opening), opening)
         if len(found) == sample:
             break
     return list(found.values())
@@ -123,16 +116,18 @@ def candidates(game: Gomoku, stones: int, sample: int | None, seed: int) -> list
 def evaluate(
     agent: Agent, game: Gomoku, openings: Sequence[Sequence[int]], simulations: int, batch: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Values [M] by search, from the view of the side to move; and whether the opening ends the game [M].
+    """Values [M] by search, from the view of the side to move; and whether the opening is none [M].
 
-    See `choose_and_value` for what a value is.
+    It is none where it ends the game, or the rules forbid a move of it. See `choose_and_value` for what a
+    value is.
     """
     choose = choose_and_value(game, agent.network, agent.search, simulations)
 
     @jax.jit
     def values(moves: jax.Array) -> tuple[jax.Array, jax.Array]:
         states, _ = jax.vmap(lambda row: replayed_opening(game, row))(moves)
-        return choose(agent.params, jax.random.key(0), states)[1], states.terminated
+        unplayable = states.terminated | (states.move_count < moves.shape[1])
+        return choose(agent.params, jax.random.key(0), states)[1], unplayable
 
     rows = np.asarray(openings, np.int32)
     padded = np.concatenate([rows, np.repeat(rows[-1:], -len(rows) % batch, axis=0)])

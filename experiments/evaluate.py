@@ -5,6 +5,7 @@
     python experiments/evaluate.py mcts:1000 tactical --board 9x9x5
     python experiments/evaluate.py runs/mine gomocup:engines/pbrain --board 15x15x5 --opening-stones 4
     python experiments/evaluate.py runs/mine@400 runs/other@400 --openings balanced.txt
+    python experiments/evaluate.py runs/mine@400 runs/other@400 --opening-rule swap2
     python experiments/evaluate.py runs/mine --solved
     python experiments/evaluate.py runs/mine --solved --snapshots --solved-simulations 0 100
     python experiments/evaluate.py mcts:1000 --solved --board 6x6x4
@@ -34,10 +35,12 @@ from gomoku_jax.compilation import use_compilation_cache
 from gomoku_jax.config import Rule
 from gomoku_jax.game import Gomoku
 from gomoku_jax.metrics import provenance
+from gomoku_jax.openings import SWAPS, OpeningRule
 from gomoku_jax.play.match import Forfeit, HostMatchResult, play_host_match
 from gomoku_jax.play.opponents import HostPlayer, Limit, make_opponent
 from gomoku_jax.play.record import GameRecord
 from gomoku_jax.rating import SprtResult
+from gomoku_jax.swap_arena import play_swap_match, spec_opener
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,6 +74,10 @@ class Arguments:
     openings: pathlib.Path | None = None
     """A file of openings to play instead, one a line, as offsets from the centre: Gomocup's format, and what
     experiments/balance.py writes."""
+    opening_rule: OpeningRule = "free"
+    """pro, long_pro: where Black's first two stones may go; swap, swap2: the players place the first stones and
+    take colours by what they think of the position (random, tactical and vcf by lot), each beginning in one
+    half of the games."""
     sprt: bool = False
     """Stop as soon as a sequential test tells whether the first player is stronger."""
     elo0: float = 0.0
@@ -98,9 +105,16 @@ class Arguments:
 PlayPart = Callable[[int, int, Sequence[Sequence[int]] | None], MatchResult]  # (games, seed, openings)
 
 
-def player_in_batches(game: Gomoku, specs: list[PlayerSpec], stones: int) -> PlayPart:
+def player_in_batches(game: Gomoku, specs: list[PlayerSpec], stones: int, swap: str | None) -> PlayPart:
     """Plays on the device, all games at once."""
     a, b = (spec.make(game) for spec in specs)
+    if swap is not None:
+
+        def play(games: int, seed: int, openings: Sequence[Sequence[int]] | None) -> MatchResult:
+            openers = (spec_opener(spec, game, 2 * seed + i) for i, spec in enumerate(specs))
+            return play_swap_match(a, b, game, swap, *openers, games, seed)
+
+        return play
     return lambda games, seed, openings: play_match(a, b, game, games, seed, stones, openings)
 
 
@@ -124,7 +138,7 @@ def host_players(arguments: Arguments, game: Gomoku, specs: list[PlayerSpec | No
     return players
 
 
-def player_on_host(game: Gomoku, players: list[HostPlayer], stones: int) -> PlayPart:
+def player_on_host(game: Gomoku, players: list[HostPlayer], stones: int, swap: str | None) -> PlayPart:
     """Plays one game after another and prints each."""
 
     def tell(number: int, record: GameRecord, forfeit: Forfeit | None) -> None:
@@ -133,7 +147,7 @@ def player_on_host(game: Gomoku, players: list[HostPlayer], stones: int) -> Play
 
     def play(games: int, seed: int, openings: Sequence[Sequence[int]] | None) -> HostMatchResult:
         a, b = players
-        return play_host_match(a, b, game, games, seed, stones, on_game=tell, openings=openings)
+        return play_host_match(a, b, game, games, seed, stones, tell, openings, swap)
 
     return play
 
@@ -164,6 +178,7 @@ def play(
         arguments.beta,
         arguments.games or 2000,
         arguments.batch,
+        arguments.opening_rule if arguments.opening_rule in SWAPS else None,
     )
     return result, test
 
@@ -214,6 +229,11 @@ def main(argv: list[str] | None = None) -> int:
                 )
             specs[0] = matches.helped_player(specs[0])
         game = matches.choose_game(arguments.board, arguments.rule, specs)
+        swap = arguments.opening_rule if arguments.opening_rule in SWAPS else None
+        if swap is None:
+            game = dataclasses.replace(game, opening=arguments.opening_rule)
+        elif arguments.opening_stones or arguments.openings is not None:
+            raise ValueError(f"--opening-rule {swap}: not together with --opening-stones or --openings")
         names = [text if spec is None else spec.name for text, spec in zip(texts, specs, strict=True)]
         openings = None
         if arguments.openings is not None:
@@ -225,10 +245,10 @@ def main(argv: list[str] | None = None) -> int:
         try:
             if None in specs:
                 players = host_players(arguments, game, specs)
-                part = player_on_host(game, players, arguments.opening_stones)
+                part = player_on_host(game, players, arguments.opening_stones, swap)
             else:
                 batched = [spec for spec in specs if spec is not None]
-                part = player_in_batches(game, batched, arguments.opening_stones)
+                part = player_in_batches(game, batched, arguments.opening_stones, swap)
             result, test = play(arguments, part, openings)
         finally:
             for player in players:
@@ -267,13 +287,14 @@ def main(argv: list[str] | None = None) -> int:
                 "agents": [matches.player_facts(spec) for spec in specs],
                 "game": game.facts(),
                 "opening_stones": arguments.opening_stones,
+                **({"swap": swap} if swap is not None else {}),
                 **(
                     {"openings": matches.openings_facts(arguments.openings, openings)}
                     if arguments.openings is not None and openings is not None
                     else {}
                 ),
                 "seed": arguments.seed,
-                **matches.match_facts(result),
+                **matches.match_facts(result, swap),
                 **({"sprt": matches.sprt_facts(test)} if test is not None else {}),
                 "seconds": round(seconds, 1),
                 **({"seconds_per_move": seconds_per_move} if None in specs else {}),

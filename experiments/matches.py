@@ -158,6 +158,19 @@ def join_results(results: Sequence[MatchResult]) -> MatchResult:
     return HostMatchResult(**total, forfeits=tuple(forfeits))
 
 
+def outcomes_in_pairs(result: MatchResult, swap: str | None) -> list[str]:
+    """The outcomes of a match two games at a time: of `a` with black, then with white.
+
+    In a match by swap the colours are taken, not given: there the first is the game in which `a` placed the
+    stones, the second that in which its opponent did.
+    """
+    if swap is None:
+        return pair_outcomes(result.winners, result.a_is_black)
+    scores = [w if black else -w for w, black in zip(result.winners, result.a_is_black, strict=True)]
+    letters = "".join("DWL"[score] for score in scores)
+    return [letters[i : i + 2].ljust(2, "-") for i in range(0, len(letters), 2)]
+
+
 def play_sprt(
     play: Callable[[int, int], MatchResult],
     elo0: float,
@@ -166,6 +179,7 @@ def play_sprt(
     beta: float,
     max_games: int,
     batch_games: int,
+    swap: str | None = None,
 ) -> tuple[SprtResult, MatchResult]:
     """A match that stops when it is clear whether `a` is stronger, or when its games repeat themselves.
 
@@ -177,13 +191,14 @@ def play_sprt(
         beta: see there.
         max_games: at most; an odd game is left out.
         batch_games: played at once.
+        swap: see `outcomes_in_pairs`.
     """
     results: list[MatchResult] = []
 
     def batch(number: int, pairs: int) -> list[str]:
         result = play(number, 2 * pairs)
         results.append(result)
-        return pair_outcomes(result.winners, result.a_is_black)
+        return outcomes_in_pairs(result, swap)
 
     def report(pairs: int, state: SprtState) -> bool:
         joined = join_results(results)
@@ -249,7 +264,7 @@ def short_name(text: str, spec: PlayerSpec | None, seconds: float) -> str:
     return f"{path}@{simulations}"
 
 
-def match_facts(result: MatchResult) -> dict[str, Any]:
+def match_facts(result: MatchResult, swap: str | None = None) -> dict[str, Any]:
     """What a row says of a match's result."""
     return {
         "games": result.num_games,
@@ -261,7 +276,7 @@ def match_facts(result: MatchResult) -> dict[str, Any]:
         "score": result.score,
         "interval": result.interval,
         "distinct_games": result.distinct_games,
-        "pairs": pair_outcomes(result.winners, result.a_is_black),
+        "pairs": outcomes_in_pairs(result, swap),
     }
 
 

@@ -18,10 +18,14 @@ from gomoku_jax.game import Gomoku
 from gomoku_jax.network import Params, init_network
 from gomoku_jax.players import (
     Player,
+    Values,
     mcts_player,
+    mcts_values,
+    network_values,
     policy_player,
     random_player,
     search_player,
+    search_values,
     tactical_player,
     vcf_player,
 )
@@ -71,6 +75,13 @@ class Agent:
         if num_simulations == 0:
             return policy_player(game, self.network, self.params)
         return search_player(game, self.network, self.params, self.search.greedy(num_simulations))
+
+    def values(self, num_simulations: int | None = None, game: Gomoku | None = None) -> Values:
+        """What it thinks of positions, `(key, states [B]) -> float32 [B]`; arguments as of `player`."""
+        game = game or self.game
+        if num_simulations == 0:
+            return network_values(game, self.network, self.params)
+        return search_values(game, self.network, self.params, self.search.greedy(num_simulations))
 
 
 def save_agent(
@@ -178,12 +189,14 @@ class PlayerSpec:
         agent: the agent behind it, if there is one.
         make: builds the player for a game.
         simulations: a move, of an agent; None for others.
+        make_values: builds what it thinks of positions; None of a player that has no opinion.
     """
 
     name: str
     agent: Agent | None
     make: Callable[[Gomoku], Player]
     simulations: int | None = None
+    make_values: Callable[[Gomoku], Values] | None = None
 
 
 PLAYER_SPECS = (
@@ -217,7 +230,12 @@ def parse_player(spec: str, num_simulations: int | None = None) -> PlayerSpec:
             raise AgentError(
                 f"player {spec!r}: write mcts:PLAYOUTS with a number of at least 1, such as mcts:1000"
             )
-        return PlayerSpec(spec, None, lambda game: mcts_player(game, int(count)))
+        return PlayerSpec(
+            spec,
+            None,
+            lambda game: mcts_player(game, int(count)),
+            make_values=lambda game: mcts_values(game, int(count)),
+        )
     path, at, simulations = spec.rpartition("@")
     if not at:
         path = spec
@@ -229,4 +247,10 @@ def parse_player(spec: str, num_simulations: int | None = None) -> PlayerSpec:
         raise AgentError(f"player {spec!r}: no such player or folder; choose {PLAYER_SPECS}")
     agent = load_agent(path)
     shown = agent.search.num_simulations if num_simulations is None else num_simulations
-    return PlayerSpec(f"{path}@{shown}", agent, lambda game: agent.player(num_simulations, game), shown)
+    return PlayerSpec(
+        f"{path}@{shown}",
+        agent,
+        lambda game: agent.player(num_simulations, game),
+        shown,
+        lambda game: agent.values(num_simulations, game),
+    )

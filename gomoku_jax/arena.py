@@ -17,13 +17,13 @@ Player = Callable[[jax.Array, State], jax.Array]  # (key, states [B]) -> actions
 
 
 class MatchGames(struct.PyTreeNode):
-    """Finished games of a match; G pairs, each pair on one opening. Row 0 of axis 0: a moves first.
+    """Finished games of a match, in two rows of G: in row 0 a moves first after the opening, in row 1 b.
 
     Attributes:
         winner: int8 [2, G], +1 black, -1 white, 0 draw.
         a_color: int8 [2, G], the colour of player a.
         actions: int32 [2, G, A], the moves with the opening's, -1 after the end.
-        opening_stones: int32 [G].
+        opening_stones: int32 [2, G].
     """
 
     winner: jax.Array
@@ -53,18 +53,16 @@ def play_games(
         key: typed PRNG key.
         num_pairs: G, static.
         opening_stones: random stones on the board before each pair, static.
-        openings: instead of them, int32 [G, L], the moves before each pair, -1 after the last.
+        openings: instead of them, int32 [G, L], the moves before each pair, or [2, G, L], those before each
+            game; -1 after the last.
     """
     opening_key, play_key = jax.random.split(key)
     if openings is None:
         draw = jax.vmap(lambda k: recorded_opening(game, k, opening_stones))
-        start, actions = draw(jax.random.split(opening_key, num_pairs))
+        start, actions = jax.tree.map(_twice, draw(jax.random.split(opening_key, num_pairs)))
     else:
-        start, actions = jax.vmap(lambda moves: replayed_opening(game, moves))(openings)
-    stones = start.move_count
-
-    def double(x):
-        return jnp.stack([x, x])
+        openings = openings if openings.ndim == 3 else _twice(openings)
+        start, actions = jax.vmap(jax.vmap(lambda moves: replayed_opening(game, moves)))(openings)
 
     def play(carry):
         states, actions, number = carry
@@ -89,10 +87,14 @@ def play_games(
         record = jax.vmap(jax.vmap(lambda row, i, move: row.at[i].set(move, mode="drop")))
         return after, record(actions, place, moves), number + 1
 
-    carry = jax.tree.map(double, start), double(actions), jnp.int32(0)
+    carry = start, actions, jnp.int32(0)
     states, actions, _ = jax.lax.while_loop(lambda carry: ~carry[0].terminated.all(), play, carry)
-    a_color = jnp.stack([start.to_play, -start.to_play])
-    return MatchGames(winner=states.winner, a_color=a_color, actions=actions, opening_stones=stones)
+    a_color = jnp.stack([start.to_play[0], -start.to_play[1]])
+    return MatchGames(states.winner, a_color, actions, opening_stones=start.move_count)
+
+
+def _twice(x: jax.Array) -> jax.Array:
+    return jnp.stack([x, x])
 
 
 def recorded_opening(game: Gomoku, key: jax.Array, num_stones: int) -> tuple[State, jax.Array]:
@@ -194,11 +196,17 @@ def wilson_interval(score: float, num_games: int, z: float = 1.96) -> tuple[floa
 
 def match_result(games: MatchGames, num_games: int | None = None) -> MatchResult:
     """Counts the first `num_games` games (all by default), pair after pair, on the host."""
-    winner, a_color, actions = (
+    winner, a_color, actions, stones = (
         np.moveaxis(np.asarray(x), 0, 1).reshape(-1, *x.shape[2:])[:num_games]
-        for x in (games.winner, games.a_color, games.actions)
+        for x in (games.winner, games.a_color, games.actions, games.opening_stones)
     )
-    stones = np.repeat(np.asarray(games.opening_stones), 2)[:num_games]
+    return count_games(winner, a_color, actions, stones)
+
+
+def count_games(
+    winner: np.ndarray, a_color: np.ndarray, actions: np.ndarray, opening_stones: np.ndarray
+) -> MatchResult:
+    """Counts n games: winner and a's colour [n], moves [n, A] with -1 after the last, opening stones [n]."""
     score = winner * a_color
 
     def count(rows: np.ndarray) -> tuple[int, int, int]:
@@ -213,13 +221,13 @@ def match_result(games: MatchGames, num_games: int | None = None) -> MatchResult
         as_white=count(score[a_color < 0]),
         distinct_games=len(np.unique(actions, axis=0)),
         games=[row[row >= 0].tolist() for row in actions],
-        opening_stones=stones.tolist(),
+        opening_stones=opening_stones.tolist(),
         a_is_black=(a_color > 0).tolist(),
         winners=winner.tolist(),
     )
 
 
-_play_games_jit = functools.partial(
+play_games_jit = functools.partial(
     jax.jit, static_argnames=("a", "b", "game", "num_pairs", "opening_stones")
 )(play_games)
 
@@ -248,10 +256,12 @@ def check_match(
             raise ValueError(
                 f"openings[{number}] = {list(opening)}: different actions from 0 to {game.num_actions - 1}"
             )
-    ended = np.asarray(_replay_jit(game, _padded(openings))[0].terminated)
-    if ended.any():
-        number = int(np.argmax(ended))
-        raise ValueError(f"openings[{number}] = {list(openings[number])}: ends the game")
+    states = jax.device_get(_replay_jit(game, padded_openings(openings))[0])
+    played = states.move_count == [len(opening) for opening in openings]
+    for bad, why in ((states.terminated, "ends the game"), (~played, "is not played by the rules")):
+        if bad.any():
+            number = int(np.argmax(bad))
+            raise ValueError(f"openings[{number}] = {list(openings[number])}: {why}")
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -259,9 +269,9 @@ def _replay_jit(game: Gomoku, openings: jax.Array) -> tuple[State, jax.Array]:
     return jax.vmap(lambda moves: replayed_opening(game, moves))(openings)
 
 
-def _padded(openings: Sequence[Sequence[int]]) -> jax.Array:
-    """int32 [G, L], -1 after the last move of each."""
-    rows = np.full((len(openings), max(map(len, openings))), -1, np.int32)
+def padded_openings(openings: Sequence[Sequence[int]], length: int | None = None) -> jax.Array:
+    """int32 [G, L], -1 after the last move of each; L is `length`, or as long as the longest."""
+    rows = np.full((len(openings), length or max(map(len, openings))), -1, np.int32)
     for row, opening in zip(rows, openings, strict=True):
         row[: len(opening)] = opening
     return jnp.asarray(rows)
@@ -306,8 +316,8 @@ def play_match(
     """
     check_match(game, num_games, opening_stones, openings)
     num_pairs = -(-num_games // 2)
-    moves = None if openings is None else _padded([openings[i % len(openings)] for i in range(num_pairs)])
-    games = _play_games_jit(a, b, game, jax.random.key(seed), num_pairs, opening_stones, moves)
+    moves = None if openings is None else padded_openings([openings[i % len(openings)] for i in range(num_pairs)])
+    games = play_games_jit(a, b, game, jax.random.key(seed), num_pairs, opening_stones, moves)
     result = match_result(jax.device_get(games), num_games)
     if openings is not None:
         warn_of_repeats(result, openings)

@@ -14,9 +14,11 @@ MIN_SIDE = 3
 MAX_SIDE = 26  # one letter a column
 RULES = ("freestyle", "exact", "caro", "caro_overline", "renju")
 RENJU_STONES = 5  # renju is five in a row, by definition
+OPENING_DISTANCE = {"pro": 3, "long_pro": 4}  # points from Black's first stone to its second, at least
 
 Rule = Literal["freestyle", "exact", "caro", "caro_overline", "renju"]
 Forbidden = Literal["illegal", "loses"]
+Opening = Literal["free", "pro", "long_pro"]
 Planes = Literal["all", "stones"]
 
 
@@ -44,7 +46,9 @@ def _require_between(name: str, value: Any, least: float, most: float) -> None:
     )
 
 
-def validate_game(height: int, width: int, k: int, rule: str, forbidden: str = "illegal") -> None:
+def validate_game(
+    height: int, width: int, k: int, rule: str, forbidden: str = "illegal", opening: str = "free"
+) -> None:
     """Raises ValueError where no game of this size and rule exists."""
     for name, side in (("height", height), ("width", width)):
         _require_int(name, side, MIN_SIDE, MAX_SIDE)
@@ -56,6 +60,12 @@ def validate_game(height: int, width: int, k: int, rule: str, forbidden: str = "
     _require_choice("forbidden", forbidden, ("illegal", "loses"))
     if rule != "renju":
         _require(forbidden == "illegal", "forbidden", forbidden, f"no move is forbidden under {rule}")
+    _require_choice("opening", opening, ("free", *OPENING_DISTANCE))
+    if opening != "free":
+        _require(k > 3, "opening", opening, "for 4 or more in a row")
+        side = 2 * OPENING_DISTANCE[opening]
+        allowed = f"for boards with a side of at least {side}, not {height}x{width}"
+        _require(max(height, width) >= side, "opening", opening, allowed)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,9 +77,10 @@ class GameConfig:
     k: int = 4  # stones in a row that win
     rule: Rule = "freestyle"  # what wins, and what is forbidden; see `Gomoku`
     forbidden: Forbidden = "illegal"  # renju: Black's forbidden points are, or a stone there "loses"
+    opening: Opening = "free"  # where Black's first two stones may go; see `Gomoku`
 
     def __post_init__(self):
-        validate_game(self.height, self.width, self.k, self.rule, self.forbidden)
+        validate_game(self.height, self.width, self.k, self.rule, self.forbidden, self.opening)
 
 
 @dataclasses.dataclass(frozen=True)

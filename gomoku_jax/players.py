@@ -97,3 +97,38 @@ def search_player(game: Gomoku, net_config: NetworkConfig, params: Params, confi
         return search(game, net_config, params, key, states, config).action
 
     return play
+
+
+# What players think of positions, for swap and swap2: pure functions `(key, states [B]) -> float32 [B]`, the
+# values from the view of the side to move.
+
+Values = Callable[[jax.Array, State], jax.Array]
+
+
+def mcts_values(game: Gomoku, num_playouts: int, c_puct: float = 5.0) -> Values:
+    """The mean result of pure MCTS's playouts."""
+
+    def values(key: jax.Array, states: State) -> jax.Array:
+        return pure_mcts(game, key, states, num_playouts, c_puct).root_value
+
+    return values
+
+
+def network_values(game: Gomoku, net_config: NetworkConfig, params: Params) -> Values:
+    """The network's value, without search."""
+    evaluate = network_evaluator(game, net_config)
+
+    def values(key: jax.Array, states: State) -> jax.Array:
+        del key
+        return evaluate(params, states).value
+
+    return values
+
+
+def search_values(game: Gomoku, net_config: NetworkConfig, params: Params, config: SearchConfig) -> Values:
+    """The value of the root after a search."""
+
+    def values(key: jax.Array, states: State) -> jax.Array:
+        return search(game, net_config, params, key, states, config).root_value
+
+    return values

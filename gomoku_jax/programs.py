@@ -141,7 +141,7 @@ def make_programs(config: TrainConfig, mesh: jax.sharding.Mesh | None = None) ->
             return play_games(agent, opponent, game, key, pairs_each, config.evaluation.opening_stones)
 
         by_pair = split_spec(1)
-        games_spec = MatchGames(winner=by_pair, a_color=by_pair, actions=by_pair, opening_stones=split_spec())  # type: ignore[arg-type]
+        games_spec = MatchGames(by_pair, by_pair, by_pair, by_pair)  # type: ignore[arg-type]
         return jax.jit(
             jax.shard_map(
                 play_share,

@@ -5,6 +5,7 @@ per size. Law: stepping then transforming equals transforming then stepping.
 """
 
 import functools
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -36,6 +37,15 @@ def image_table(height: int, width: int) -> np.ndarray:
     table = np.asarray(images, np.int32)
     table.flags.writeable = False
     return table
+
+
+def canonical_position(
+    height: int, width: int, moves: Sequence[int]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Black's and White's points, the same for all moves that lead to one position, turned or mirrored."""
+    images = image_table(height, width)
+    black, white = (np.sort(images[:, list(moves[first::2])]).tolist() for first in (0, 1))
+    return min((tuple(b), tuple(w)) for b, w in zip(black, white, strict=True))
 
 
 @functools.lru_cache(maxsize=64)

@@ -31,6 +31,7 @@ from gomoku_jax.rating import (
     sprt,
 )
 from gomoku_jax.rating.sprt import expected_score
+from gomoku_jax.symmetry import canonical_position
 
 UNIT = 400 / math.log(10)
 STRENGTHS = {"random": 0.0, "b": 130.0, "c": 350.0, "d": 420.0}
@@ -553,9 +554,8 @@ def test_balance_writes_openings_that_evaluate_reads(capsys, tmp_path):
     values = [abs(float(line.split()[-1])) for line in path.read_text().splitlines()[2::2]]
     assert values == sorted(values) and len(values) == 5 and not file.warnings
     # The five of the twelve that perfect play draws; in the others black wins.
-    canonical = test_scripts.script("balance").canonical
-    drawn = {canonical(file.game, moves) for moves in ((0, 4), (4, 0), (1, 0), (1, 4), (1, 7))}
-    assert {canonical(file.game, moves) for moves in file.openings} == drawn
+    drawn = {canonical_position(*file.game.shape, moves) for moves in ((0, 4), (4, 0), (1, 0), (1, 4), (1, 7))}
+    assert {canonical_position(*file.game.shape, moves) for moves in file.openings} == drawn
     assert str(tmp_path) not in path.read_text()
     for extra, words in ((["--stones", "0"], ["--stones 0"]), (["--agent", "nobody"], ["nobody"])):
         code, text = test_scripts.status_and_error(capsys, "balance", [*argv, *extra])

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import jax
 import numpy as np
 
+from gomoku_jax.config import OPENING_DISTANCE
 from gomoku_jax.game import renju
 from gomoku_jax.game.notation import format_action, parse_action, split_moves
 from gomoku_jax.game.rules import Gomoku
@@ -50,7 +51,8 @@ def play_move(game: Gomoku, state: State, move: int | str, number: int | None = 
         number: of the move in its game, for the message.
 
     Raises:
-        IllegalMoveError: off the board, on a stone, forbidden under renju, or after the game's end.
+        IllegalMoveError: off the board, on a stone, forbidden under renju, not where the opening has the
+            stone, or after the game's end.
     """
     label = f"move {move!r}" if number is None else f"move {number}, {move!r}"
     if isinstance(move, str):
@@ -70,12 +72,25 @@ def play_move(game: Gomoku, state: State, move: int | str, number: int | None = 
     if int(np.asarray(state.board).reshape(-1)[action]) != 0:
         raise IllegalMoveError(f"{label}: {format_action(game, action)} is taken")
     after = _step(game, state, np.int32(action))
-    if int(after.move_count) == int(state.move_count):  # nothing else is illegal on an empty point
+    if int(after.move_count) == int(state.move_count):
+        if not bool(game.opening_mask(state)[action]):
+            raise IllegalMoveError(f"{label}: {format_action(game, action)}: {_opening_rule(game, state)}")
         kind = renju.FOULS[int(_foul(state.board, np.int32(action))) - 1]
         raise ForbiddenMoveError(
             f"{label}: {format_action(game, action)} is forbidden, {_ARTICLES[kind]} {kind}"
         )
     return after
+
+
+def _opening_rule(game: Gomoku, state: State) -> str:
+    """What the opening asks of the next stone."""
+    name = f"the {game.opening.replace('_', ' ')} opening"
+    if int(state.move_count) == 0:
+        points = [format_action(game, int(action)) for action in np.flatnonzero(game.opening_mask(state))]
+        return f"{name} begins in the centre, at {' or '.join(points)}"
+    away = OPENING_DISTANCE[game.opening]
+    first = format_action(game, int(np.argmax(np.asarray(state.board) > 0)))
+    return f"{name} has Black's second stone at least {away} points away from {first}, in row or column"
 
 
 def replay_moves(game: Gomoku, actions: str | Iterable[int | str]) -> State:

@@ -5,7 +5,15 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
-from gomoku_jax.config import Forbidden, GameConfig, Planes, Rule, validate_game
+from gomoku_jax.config import (
+    OPENING_DISTANCE,
+    Forbidden,
+    GameConfig,
+    Opening,
+    Planes,
+    Rule,
+    validate_game,
+)
 from gomoku_jax.game import renju
 from gomoku_jax.game.state import BLACK, NO_ACTION, WHITE, State
 from gomoku_jax.game.tables import ray_table
@@ -33,6 +41,11 @@ class Gomoku:
             move and every empty point is forbidden, Black has lost.
         forbidden: under renju, "illegal" masks the forbidden points; "loses" lets Black play them, and lose
             the game by it, as tournaments do.
+        opening: "pro" and "long_pro" bind Black's first two stones, and are against its advantage: the first
+            is in the centre (on an even side, on one of the two middle lines), the second at least 3 or 4
+            points away from it along the row or the column, that is outside the 5x5 or 7x7 square around it
+            (https://en.wikipedia.org/wiki/Gomoku#Opening_rules). "free" binds nothing. Swap and swap2 are
+            between two players: `gomoku_jax.openings`.
 
     Raises:
         ValueError: no such game; the message names the value.
@@ -48,23 +61,31 @@ class Gomoku:
     k: int = 5
     rule: Rule = "freestyle"
     forbidden: Forbidden = "illegal"
+    opening: Opening = "free"
 
     def __post_init__(self):
-        validate_game(self.height, self.width, self.k, self.rule, self.forbidden)
+        validate_game(self.height, self.width, self.k, self.rule, self.forbidden, self.opening)
 
     @classmethod
     def from_config(cls, config: GameConfig) -> "Gomoku":
         """The game that a `GameConfig` describes."""
-        return cls(config.height, config.width, config.k, config.rule, config.forbidden)
+        return cls(config.height, config.width, config.k, config.rule, config.forbidden, config.opening)
 
     def __str__(self) -> str:
         rule = self.rule if self.forbidden == "illegal" else f"{self.rule}, a forbidden move loses"
+        if self.opening != "free":
+            rule += f", {self.opening.replace('_', ' ')} opening"
         return f"{self.height}x{self.width}, {self.k} in a row, {rule}"
 
     def facts(self) -> dict[str, int | str]:
-        """What results tell of a game: height, width, k, rule, and `forbidden` where it is not "illegal"."""
-        facts = {"height": self.height, "width": self.width, "k": self.k, "rule": self.rule}
-        return facts if self.forbidden == "illegal" else facts | {"forbidden": self.forbidden}
+        """What results tell of a game: height, width, k, rule; `forbidden` and `opening` where they are set."""
+        facts: dict[str, int | str] = {"height": self.height, "width": self.width}
+        facts |= {"k": self.k, "rule": self.rule}
+        if self.forbidden != "illegal":
+            facts["forbidden"] = self.forbidden
+        if self.opening != "free":
+            facts["opening"] = self.opening
+        return facts
 
     @property
     def num_actions(self) -> int:
@@ -90,6 +111,8 @@ class Gomoku:
     def legal_action_mask(self, state: State) -> jax.Array:
         """Bool [A], True = legal. All False once the game has ended."""
         empty = (state.board.reshape(-1) == 0) & ~state.terminated
+        if self.opening != "free":
+            empty &= self.opening_mask(state)
         if not self._masks_forbidden:
             return empty
         return empty & ~renju.forbidden_points(state.board, empty & (state.to_play == BLACK))
@@ -97,10 +120,24 @@ class Gomoku:
     def is_legal(self, state: State, action: jax.typing.ArrayLike) -> jax.Array:
         """Bool []: may the side to move play this int action? Any int32 may be asked."""
         action = jnp.asarray(action, jnp.int32)
-        legal = self._is_empty(state, action)
+        legal = self._is_empty(state, action) & self._opens(state, action)
         if self._masks_forbidden:
             legal &= ~self._is_forbidden(state, action)
         return legal
+
+    def opening_mask(self, state: State) -> jax.Array:
+        """bool [A]: the points that `opening` has for the next stone, taken ones among them."""
+        if self.opening == "free":
+            return jnp.ones(self.num_actions, bool)
+        actions = jnp.arange(self.num_actions)
+        rows, cols = actions // self.width, actions % self.width
+        # Twice the distance from the middle is 0 or, on an even side, 1.
+        central = (jnp.abs(2 * rows - (self.height - 1)) < 2) & (jnp.abs(2 * cols - (self.width - 1)) < 2)
+        first = jnp.argmax(state.board.reshape(-1) == BLACK)  # of the stones so far, Black's only one
+        away = jnp.maximum(jnp.abs(rows - first // self.width), jnp.abs(cols - first % self.width))
+        far = away >= OPENING_DISTANCE[self.opening]
+        bound = jnp.where(state.move_count == 0, central, far)
+        return bound | ((state.move_count != 0) & (state.move_count != 2))
 
     def step(self, state: State, action: jax.typing.ArrayLike) -> State:
         """Plays one action, int [] in 0..A-1.
@@ -109,7 +146,7 @@ class Gomoku:
         can raise under jit, so the mask is the contract. `replay_moves` raises on the host.
         """
         action = jnp.asarray(action, jnp.int32)
-        legal = self._is_empty(state, action)
+        legal = self._is_empty(state, action) & self._opens(state, action)
         foul = self._is_forbidden(state, action) if self.rule == "renju" else jnp.bool_(False)
         if self._masks_forbidden:
             legal &= ~foul
@@ -234,6 +271,12 @@ class Gomoku:
         inside = (action >= 0) & (action < self.num_actions)
         there = state.board.reshape(-1)[jnp.clip(action, 0, self.num_actions - 1)]
         return inside & (there == 0) & ~state.terminated
+
+    def _opens(self, state: State, action: jax.Array) -> jax.Array:
+        """Bool []: does `opening` have this point for the next stone? Any int32 may be asked."""
+        if self.opening == "free":
+            return jnp.bool_(True)
+        return self.opening_mask(state)[jnp.clip(action, 0, self.num_actions - 1)]
 
     def _is_forbidden(self, state: State, action: jax.Array) -> jax.Array:
         """Bool []: would the side to move make an overline, a double-four or a double-three?"""

@@ -7,7 +7,8 @@ import jax
 import numpy as np
 
 from gomoku_jax.arena import MatchResult, check_match, recorded_opening, warn_of_repeats
-from gomoku_jax.game import Gomoku, IllegalMoveError
+from gomoku_jax.game import BLACK, Gomoku, IllegalMoveError
+from gomoku_jax.openings import FIRST, SECOND, SwapOpening, check_swap
 from gomoku_jax.play.opponents import ForfeitError, HostPlayer
 from gomoku_jax.play.record import GameRecord
 
@@ -57,6 +58,7 @@ def play_host_match(
     opening_stones: int = 0,
     on_game: Callable[[int, GameRecord, Forfeit | None], None] | None = None,
     openings: Sequence[Sequence[int]] | None = None,
+    swap: str | None = None,
 ) -> HostMatchResult:
     """A match of two players on the host, colours swapped on each opening.
 
@@ -70,22 +72,41 @@ def play_host_match(
             need some, or all games are the same two.
         on_game: is called after each game with its number, its record and how it was forfeited, if it was.
         openings: as for `arena.play_match`.
+        swap: "swap" or "swap2" instead of openings: the players place the first stones and take colours; `a`
+            begins in games 0, 2, 4, ...
 
     Raises:
-        ValueError: see `arena.check_match`.
+        ValueError: see `arena.check_match` and `openings.check_swap`; or a player that does not play swap.
     """
     check_match(game, num_games, opening_stones, openings)
+    if swap is not None:
+        check_swap(swap, game)
+        if opening_stones or openings is not None:
+            raise ValueError(f"swap = {swap!r}: not together with openings or opening_stones")
+        for player in (a, b):
+            if player.opener is None:
+                raise ValueError(f"swap = {swap!r}: {player.name} takes no part in it")
+            player.opener.check(swap)
     num_pairs = -(-num_games // 2)
     if openings is None:
         starts = _openings(game, seed, num_pairs, opening_stones)
     else:
         starts = [list(openings[i % len(openings)]) for i in range(num_pairs)]
-    records, winners, a_is_black, forfeits = [], [], [], []
+    records, winners, a_is_black, stones, forfeits = [], [], [], [], []
     for number in range(num_games):
-        record = GameRecord(game, starts[number // 2])
-        # In the first game of a pair `a` makes the first move of its own.
-        a_color = record.to_play if number % 2 == 0 else -record.to_play
-        winner, forfeit = _play(record, {a_color: a, -a_color: b}, number, a_color)
+        for player in (a, b):
+            player.new_game()
+        if swap is None:
+            record, forfeit = GameRecord(game, starts[number // 2]), None
+            # In the first game of a pair `a` makes the first move of its own.
+            a_color = record.to_play if number % 2 == 0 else -record.to_play
+        else:
+            record, a_color, forfeit = _open(game, swap, a, b, number)
+        stones.append(len(record))
+        if forfeit is None:
+            winner, forfeit = _play(record, {a_color: a, -a_color: b}, number, a_color)
+        else:
+            winner = -a_color if forfeit.by_a else a_color
         records.append(record)
         winners.append(winner)
         a_is_black.append(a_color > 0)
@@ -93,7 +114,6 @@ def play_host_match(
             forfeits.append(forfeit)
         if on_game is not None:
             on_game(number, record, forfeit)
-    stones = [len(starts[i // 2]) for i in range(num_games)]
     result = _count(records, winners, a_is_black, stones, forfeits)
     if openings is not None:
         warn_of_repeats(result, openings)
@@ -104,8 +124,6 @@ def _play(
     record: GameRecord, players: dict[int, HostPlayer], number: int, a_color: int
 ) -> tuple[int, Forfeit | None]:
     """Plays one game to its end; its winner, and how it was forfeited."""
-    for player in players.values():
-        player.new_game()
     while not record.over:
         color = record.to_play
         try:
@@ -113,6 +131,27 @@ def _play(
         except (ForfeitError, IllegalMoveError) as error:
             return -color, Forfeit(number, players[color].name, color == a_color, str(error))
     return record.winner, None
+
+
+def _open(
+    game: Gomoku, swap: str, a: HostPlayer, b: HostPlayer, number: int
+) -> tuple[GameRecord, int, Forfeit | None]:
+    """The opening of a game by swap: its stones, the colour of `a`, and how it was forfeited.
+
+    Who forfeits it has black where it was to place the first stones, white where not.
+    """
+    opening = SwapOpening(game, swap)
+    a_side = FIRST if number % 2 == 0 else SECOND
+    first, second = (a, b) if a_side == FIRST else (b, a)
+    assert first.opener is not None and second.opener is not None
+    try:
+        opening.play(first.opener, second.opener)
+        forfeit = None
+    except (ForfeitError, IllegalMoveError, ValueError) as error:
+        by_a = opening.turn == a_side
+        forfeit = Forfeit(number, (a if by_a else b).name, by_a, str(error))
+    color = opening.first_color or BLACK
+    return GameRecord(game, opening.stones), color if a_side == FIRST else -color, forfeit
 
 
 def _openings(game: Gomoku, seed: int, count: int, stones: int) -> list[list[int]]:

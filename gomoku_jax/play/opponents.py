@@ -1,17 +1,20 @@
 """Who sits at the board: the same few methods for agents, pure MCTS, random and engines outside."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from gomoku_jax.agent import PLAYER_SPECS, AgentError, parse_player
-from gomoku_jax.game import Gomoku
+from gomoku_jax.game import Gomoku, replay_moves
+from gomoku_jax.openings import Opener, OpeningPlayer
 from gomoku_jax.play.record import GameRecord
 from gomoku_jax.play.thinking import DEFAULT_SIMULATIONS, MAX_SIMULATIONS, Thinker
 from gomoku_jax.players import Player
+from gomoku_jax.swap_arena import spec_opener
 
 ENGINE_PREFIX = "gomocup:"
 
@@ -45,6 +48,7 @@ class HostPlayer(Protocol):
     """Chooses moves one game at a time, on the host."""
 
     name: str
+    opener: OpeningPlayer | None  # its part in swap and swap2; None takes none
 
     def new_game(self) -> None:
         """Called before each game."""
@@ -57,11 +61,37 @@ class HostPlayer(Protocol):
         """Called after the last game; ends what runs outside."""
 
 
+def thinker_opener(thinker: Thinker, limit: Limit, seed: int = 0) -> Opener:
+    """Places and chooses by an agent's values: the network's to choose stones, the search's to take a colour.
+
+    Args:
+        thinker: the agent on its board.
+        limit: of the search of one position.
+        seed: of the openings that are looked at.
+    """
+    game = thinker.game
+
+    def network(openings: Sequence[Sequence[int]]) -> np.ndarray:
+        return -thinker.game_values([replay_moves(game, opening) for opening in openings])  # White's view
+
+    def search(openings: Sequence[Sequence[int]]) -> np.ndarray:
+        values = []
+        # Several positions take as long as one move, or little more.
+        seconds = None if limit.seconds is None else limit.seconds / len(openings)
+        for opening in openings:
+            *_, last = thinker.analyses(replay_moves(game, opening), limit.simulations, seconds)
+            values.append(last.value)
+        return np.asarray(values)
+
+    return Opener(game, network if limit.simulations == 0 else search, seed, network)
+
+
 class AgentPlayer:
     """An agent with a search."""
 
-    def __init__(self, thinker: Thinker, limit: Limit, name: str = "agent"):
+    def __init__(self, thinker: Thinker, limit: Limit, name: str = "agent", seed: int = 0):
         self.thinker, self.limit, self.name = thinker, limit, name
+        self.opener: OpeningPlayer | None = thinker_opener(thinker, limit, seed)
 
     def new_game(self) -> None:
         """Nothing is kept between games."""
@@ -77,8 +107,9 @@ class AgentPlayer:
 class FunctionPlayer:
     """A pure player `(key, states [B]) -> actions [B]`, one game at a time."""
 
-    def __init__(self, player: Player, name: str, seed: int = 0):
+    def __init__(self, player: Player, name: str, seed: int = 0, opener: OpeningPlayer | None = None):
         self.name = name
+        self.opener = opener
         self._play: Callable = jax.jit(player)
         self._key = jax.random.key(seed)
 
@@ -119,11 +150,11 @@ def make_opponent(spec: str, game: Gomoku, limit: Limit, seed: int = 0) -> HostP
         hint = ", or gomocup:PATH" if PLAYER_SPECS in str(error) else ""
         raise AgentError(f"{error}{hint}") from None
     if parsed.agent is None:
-        return FunctionPlayer(parsed.make(game), parsed.name, seed)
+        return FunctionPlayer(parsed.make(game), parsed.name, seed, spec_opener(parsed, game, seed))
     _, at, simulations = spec.rpartition("@")
     if at:
         limit = Limit(int(simulations), limit.seconds)
     try:
-        return AgentPlayer(Thinker(parsed.agent, game), limit, parsed.name)
+        return AgentPlayer(Thinker(parsed.agent, game), limit, parsed.name, seed)
     except ValueError as error:
         raise AgentError(f"player {spec!r}: {error}") from None

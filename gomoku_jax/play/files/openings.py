@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from gomoku_jax.game import Gomoku
 from gomoku_jax.play.files.gamefile import GameFileError, Placed, check_moves, decode
-from gomoku_jax.symmetry import image_table
+from gomoku_jax.symmetry import canonical_position
 
 _NUMBER = re.compile(r"[-+]?\d{1,3}", re.ASCII)
 _BETWEEN = re.compile(r"\s*,\s*|\s+")
@@ -51,7 +51,7 @@ def read_openings(text: str | bytes, game: Gomoku) -> OpeningFile:
         moves = tuple(move.action for move in placed)
         if bool(state.terminated):
             raise GameFileError("the opening ends the game", number, placed[-1].column)
-        first = seen.setdefault(_canonical(game, moves), number)
+        first = seen.setdefault(canonical_position(*game.shape, moves), number)
         if first != number:
             warnings.append(f"line {number}: the position of line {first}, perhaps turned or mirrored")
         openings.append(moves)
@@ -90,15 +90,6 @@ def _read_line(game: Gomoku, line: str, number: int) -> list[Placed]:
             )
         placed.append(Placed((game.height - 1 - y) * game.width + x, number, column))
     return placed
-
-
-def _canonical(game: Gomoku, moves: Sequence[int]) -> tuple:
-    """The same for all openings that lead to one position, as it is or turned or mirrored."""
-    images = image_table(*game.shape)
-    return min(
-        (tuple(sorted(image[list(moves[::2])].tolist())), tuple(sorted(image[list(moves[1::2])].tolist())))
-        for image in images
-    )
 
 
 def write_openings(game: Gomoku, openings: Iterable[Sequence[int]]) -> str:

@@ -11,9 +11,11 @@ import shutil
 import subprocess
 import threading
 import time
+from collections.abc import Sequence
 
 from gomoku_jax.agent import AgentError
-from gomoku_jax.game import Gomoku, format_action
+from gomoku_jax.game import Gomoku, IllegalMoveError, format_action
+from gomoku_jax.openings import Choice
 from gomoku_jax.play.gomocup.board import STONES_IN_A_ROW
 from gomoku_jax.play.gomocup.protocol import RULES
 from gomoku_jax.play.opponents import ForfeitError
@@ -48,6 +50,8 @@ class EnginePlayer:
     def __init__(self, path: str, game: Gomoku, seconds: float = 5.0, grace: float = GRACE_SECONDS):
         if game.k != STONES_IN_A_ROW:
             raise ValueError(f"engines of the Gomocup protocol play five in a row only, not {game}")
+        if game.opening != "free":
+            raise ValueError(f"the Gomocup protocol has no word for the {game.opening} opening")
         if not 0 < seconds <= 86400:
             raise ValueError(f"seconds = {seconds}: more than 0, and at most a day")
         self._command = find_engine(path)
@@ -55,10 +59,12 @@ class EnginePlayer:
         self._process: _Process | None = None
         self._known: list[int] | None = None  # moves of the game that the engine knows; None before a game
         self.name = f"gomocup:{path}"
+        self.opener = EngineOpener(self)
+        self._told: int | None = None  # White's move that came with its choice
 
     def new_game(self) -> None:
         """The engine forgets the last game; a process that failed is replaced when its move is asked."""
-        self._known = None
+        self._known = self._told = None
 
     def choose(self, record: GameRecord) -> int:
         """The engine's move.
@@ -66,6 +72,9 @@ class EnginePlayer:
         Raises:
             ForfeitError: it crashed, ran out of time or played an illegal move.
         """
+        told, self._told = self._told, None
+        if told is not None:
+            return told
         try:
             process = self._ready()
             if self._known:
@@ -80,6 +89,39 @@ class EnginePlayer:
             raise ForfeitError(f"{self.name}: {error}{self._stop()}") from None
         self._known = [*moves, action]
         return action
+
+    def swap2(self, stones: Sequence[int]) -> Choice:
+        """What the engine answers to SWAP2BOARD with 0, 3 or 5 stones.
+
+        Returns:
+            Its choice; without stones "add" with the three that it places.
+
+        Raises:
+            ForfeitError: it crashed, ran out of time or answered something else.
+        """
+        try:
+            process = self._ready()
+            process.forget_answers()
+            for line in ("SWAP2BOARD", *map(self._point, stones), "DONE"):
+                process.write(line)
+            line = process.read(time.monotonic() + self._seconds + self._grace)
+            if line.strip().upper() == "SWAP":
+                choice = Choice("black")
+            else:
+                points = tuple(self._action(point) for point in line.split())
+                choice = Choice("white" if len(points) == 1 else "add", points)
+            allowed = {0: {3}, 3: {0, 1, 2}, 5: {0, 1}}[len(stones)]
+            if len(choice.stones) not in allowed:
+                raise ForfeitError(f"it answered {line[:100]!r} to SWAP2BOARD with {len(stones)} stones")
+            board = GameRecord(self._game, stones)
+            for move in choice.stones:
+                board.play(move)
+        except (ForfeitError, IllegalMoveError) as error:
+            raise ForfeitError(f"{self.name}: {error}{self._stop()}") from None
+        # Its own board is as it left it; moves come as BOARD, which says it all again.
+        self._known = []
+        self._told = choice.stones[0] if choice.kind == "white" else None
+        return choice
 
     def close(self) -> None:
         """Ends the process."""
@@ -142,7 +184,10 @@ class EnginePlayer:
         return f"{col},{self._game.height - 1 - row}"
 
     def _answer(self, process: "_Process", deadline: float) -> int:
-        line = process.read(deadline)
+        return self._action(process.read(deadline))
+
+    def _action(self, line: str) -> int:
+        """The action of a move's line, or of one of several points."""
         match = _ANSWER.fullmatch(line)
         if match is None:
             raise ForfeitError(f"it answered {line[:100]!r} where a move x,y is due")
@@ -160,6 +205,26 @@ class EnginePlayer:
         process.kill()
         said = process.last_errors()
         return f" (stderr: {said})" if said else ""
+
+
+class EngineOpener:
+    """An engine's part in swap2, by SWAP2BOARD."""
+
+    def __init__(self, engine: EnginePlayer):
+        self._engine = engine
+
+    def check(self, swap: str) -> None:
+        """Raises ValueError where the protocol has no command for it."""
+        if swap != "swap2":
+            raise ValueError(f"swap = {swap!r}: the Gomocup protocol has swap2 only")
+
+    def propose(self) -> tuple[int, ...]:
+        """Its three stones."""
+        return self._engine.swap2(()).stones
+
+    def choose(self, stones: Sequence[int], may_add: bool) -> Choice:
+        """Its choice; White's move is kept until it is asked for."""
+        return self._engine.swap2(stones)
 
 
 def find_engine(path: str) -> list[str]:
