@@ -75,7 +75,7 @@ class Arguments:
     """A file of openings to play instead, one a line, as offsets from the centre: Gomocup's format, and what
     experiments/balance.py writes."""
     opening_rule: OpeningRule = "free"
-    """pro, long_pro: where Black's first two stones may go; swap, swap2: the players place the first stones and
+    """pro, long_pro: bind Black's first two stones. swap, swap2: the players place the first stones and
     take colours by what they think of the position (random, tactical and vcf by lot), each beginning in one
     half of the games."""
     sprt: bool = False
@@ -111,8 +111,8 @@ def player_in_batches(game: Gomoku, specs: list[PlayerSpec], stones: int, swap: 
     if swap is not None:
 
         def play(games: int, seed: int, openings: Sequence[Sequence[int]] | None) -> MatchResult:
-            openers = (spec_opener(spec, game, 2 * seed + i) for i, spec in enumerate(specs))
-            return play_swap_match(a, b, game, swap, *openers, games, seed)
+            a_opener, b_opener = (spec_opener(spec, game, 2 * seed + i) for i, spec in enumerate(specs))
+            return play_swap_match(a, b, game, swap, a_opener, b_opener, games, seed)
 
         return play
     return lambda games, seed, openings: play_match(a, b, game, games, seed, stones, openings)

@@ -316,7 +316,9 @@ def play_match(
     """
     check_match(game, num_games, opening_stones, openings)
     num_pairs = -(-num_games // 2)
-    moves = None if openings is None else padded_openings([openings[i % len(openings)] for i in range(num_pairs)])
+    moves = (
+        None if openings is None else padded_openings([openings[i % len(openings)] for i in range(num_pairs)])
+    )
     games = play_games_jit(a, b, game, jax.random.key(seed), num_pairs, opening_stones, moves)
     result = match_result(jax.device_get(games), num_games)
     if openings is not None:

@@ -138,7 +138,9 @@ class SwapOpening:
             ValueError: that is no choice now.
         """
         if kind not in self.choices:
-            allowed = f"choose one of {', '.join(self.choices)}" if self.choices else "nothing is to be chosen"
+            allowed = (
+                f"choose one of {', '.join(self.choices)}" if self.choices else "nothing is to be chosen"
+            )
             raise ValueError(f"choice = {kind!r}: {allowed}")
         if kind == "add":
             self.missing = NUM_ADDED
@@ -184,7 +186,7 @@ class Opener:
         check_swap(swap, self.game)
 
     def propose(self) -> tuple[int, ...]:
-        """Three stones that leave the board even, as far as the judge sees: of `POOL` random ones the best."""
+        """Three stones that leave the board even as far as the judge sees: the best of `POOL` random ones."""
         return self.proposals(1)[0]
 
     def proposals(self, count: int) -> list[tuple[int, ...]]:

@@ -1,4 +1,4 @@
-"""Matches that begin with swap or swap2: each player places in one half of the games, and chooses in the other."""
+"""Matches that begin with swap or swap2: each player places in half of the games, chooses in the others."""
 
 from collections.abc import Sequence
 
@@ -24,7 +24,7 @@ _JUDGED_AT_ONCE = 64
 
 
 def batch_judge(game: Gomoku, values: Values, seed: int = 0) -> Judge:
-    """A judge that asks a pure function about `_JUDGED_AT_ONCE` positions at once, so that one size compiles."""
+    """A judge that asks a pure function, about `_JUDGED_AT_ONCE` positions at once: one size compiles."""
 
     @jax.jit
     def ask(key: jax.Array, openings: jax.Array) -> jax.Array:

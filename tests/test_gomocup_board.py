@@ -188,6 +188,7 @@ def test_plays_better_than_the_tactical_player():
 
     class Fallback:
         name = "fallback"
+        opener = None
 
         def new_game(self):
             pass

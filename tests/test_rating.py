@@ -554,7 +554,9 @@ def test_balance_writes_openings_that_evaluate_reads(capsys, tmp_path):
     values = [abs(float(line.split()[-1])) for line in path.read_text().splitlines()[2::2]]
     assert values == sorted(values) and len(values) == 5 and not file.warnings
     # The five of the twelve that perfect play draws; in the others black wins.
-    drawn = {canonical_position(*file.game.shape, moves) for moves in ((0, 4), (4, 0), (1, 0), (1, 4), (1, 7))}
+    drawn = {
+        canonical_position(*file.game.shape, moves) for moves in ((0, 4), (4, 0), (1, 0), (1, 4), (1, 7))
+    }
     assert {canonical_position(*file.game.shape, moves) for moves in file.openings} == drawn
     assert str(tmp_path) not in path.read_text()
     for extra, words in ((["--stones", "0"], ["--stones 0"]), (["--agent", "nobody"], ["nobody"])):

@@ -1,6 +1,7 @@
 """The terminal: games typed in by a script, what is shown and refused, how games end; the agents' list."""
 
 import io
+import re
 import sys
 
 import jax
@@ -199,6 +200,7 @@ def test_a_forfeit_ends_the_game(play, monkeypatch):
     class Crash:
         name = "crash"
         closed = False
+        opener = None
 
         def new_game(self):
             pass
@@ -217,6 +219,48 @@ def test_a_forfeit_ends_the_game(play, monkeypatch):
     assert read_game(open_bytes("f.sgf")).result == "B+F" and Crash.closed
 
 
+# Openings.
+
+
+def test_two_people_open_by_swap2(play):
+    typed = (
+        "a1\nd3\nz9\nb3\nundo\nadd\nc1\nb2\nadd\nblack\na3\nmoves\nsave game.sgf\nundo\nundo\nnew\nmoves\n"
+    )
+    status, out, _ = play([*TWO, "--opening-rule", "swap2"], typed)
+    assert status == 0
+    assert "swap2: the first player (human) places black, white and black; white moves next." in out
+    assert "first player, white stone> d3" in out and "'z9'" in out
+    assert "undo is for the game after the opening" in out
+    assert "second player, white stone> c1" in out and "second player, black stone> b2" in out
+    assert "choice = 'add': choose one of white, black" in out
+    assert "move 6: white (human, O) to move, b2 was the last" in out  # the first has black after all
+    assert "a1d3b3c1b2a3" in out
+    assert "1 move taken back" in out and "nothing of yours to take back" in out  # not into the opening
+    assert out.rstrip().endswith("no stones yet")  # begun again
+    file = read_game(open_bytes("game.sgf"))
+    assert file.comment == "The first 5 stones are an opening by swap2; human placed first."
+
+
+def test_an_agent_opens_by_swap(play, folder):
+    board = ["--board", "3x4x3", "--agent", str(folder), "--simulations", "8", "--opening-rule"]
+    status, out, _ = play(["--black", "human", *board, "swap"], "a1\nd3\nb3\nquit\n")
+    taken = re.search(r"the second player \(agent .*mine\) takes (black|white): it values", out)
+    assert status == 0 and taken is not None
+    if taken[1] == "white":  # and moves
+        assert "white (agent" in out.split("takes white")[1] and "plays" in out
+    status, out, _ = play(["--white", "human", *board, "swap", "--seed", "3"], "black\nquit\n")
+    assert "the first player (agent" in out and ") places " in out and "black: human; white: agent" in out
+    assert "--black human --white agent" in out  # to go on, with the colours as they are now
+
+
+def test_the_pro_opening_is_told_and_gone_on_with(play, folder):
+    argv = ["--black", "human", "--white", "human", "--board", "6x6x4", "--opening-rule", "pro"]
+    _, out, _ = play(argv, "a1\nc3\na1\nd4\nf1\nquit\n")
+    assert "the pro opening begins in the centre, at c3 or d3 or c4 or d4" in out
+    assert "the pro opening has Black's second stone at least 3 points away from c3" in out
+    assert "--opening-rule pro" in out.split("to go on: ")[1] and "--moves c3a1f1" in out
+
+
 @pytest.mark.parametrize(
     "arguments, told",
     [
@@ -233,6 +277,9 @@ def test_a_forfeit_ends_the_game(play, monkeypatch):
         (["--load", "good.sgf", "--board", "15x15x5"], "good.sgf is a game on 3x4"),
         (["--load", "good.sgf", "--moves", "a1"], "give one of them"),
         (["--moves", "c3c3", "--board", "3x4x3"], "--moves: line 1, column 3: move 2, 'c3': c3 is taken"),
+        (["--load", "good.sgf", "--opening-rule", "pro"], "--opening-rule pro: for a new game, not with"),
+        (["--moves", "a1", "--opening-rule", "swap"], "--opening-rule swap: for a new game, not"),
+        (["--board", "3x4x3", "--opening-rule", "pro"], "opening = 'pro': for 4 or more in a row"),
         (["--save", "g.doc"], "its ending tells the format"),
         (["--save", "no/g.sgf"], "there is no folder no"),
     ],

@@ -78,7 +78,7 @@ class Gomoku:
         return f"{self.height}x{self.width}, {self.k} in a row, {rule}"
 
     def facts(self) -> dict[str, int | str]:
-        """What results tell of a game: height, width, k, rule; `forbidden` and `opening` where they are set."""
+        """What results tell of a game: height, width, k, rule; `forbidden` and `opening` where set."""
         facts: dict[str, int | str] = {"height": self.height, "width": self.width}
         facts |= {"k": self.k, "rule": self.rule}
         if self.forbidden != "illegal":

@@ -48,7 +48,10 @@ class HostPlayer(Protocol):
     """Chooses moves one game at a time, on the host."""
 
     name: str
-    opener: OpeningPlayer | None  # its part in swap and swap2; None takes none
+
+    @property
+    def opener(self) -> OpeningPlayer | None:
+        """Its part in swap and swap2; None takes none."""
 
     def new_game(self) -> None:
         """Called before each game."""

@@ -4,6 +4,7 @@ r"""Plays in the terminal: a person, an agent, pure MCTS, a random player or an 
   gomoku-jax play --white human --black agent       the agent begins
   gomoku-jax play --board 15x15x5 --white mcts:2000
   gomoku-jax play --black 6x6x4@400 --white mcts:1000 --delay 1     watch two players
+  gomoku-jax play --board 15x15x5 --opening-rule swap2              as tournaments open
   gomoku-jax play --load game.sgf --save game2.sgf  go on with a game from a file
   printf 'c3\nhint\nquit\n' | gomoku-jax play       from a script
 
@@ -20,6 +21,7 @@ import dataclasses
 import importlib
 import io
 import pathlib
+import random
 import shlex
 import sys
 
@@ -29,6 +31,7 @@ from gomoku_jax.agent import AgentError, parse_player
 from gomoku_jax.compilation import use_compilation_cache
 from gomoku_jax.config import Rule
 from gomoku_jax.game import Gomoku, parse_board
+from gomoku_jax.openings import SWAPS, OpeningRule, SwapOpening
 from gomoku_jax.play.choose import Choice, choose
 from gomoku_jax.play.files import GameFile, GameFileError, file_format, read_game, read_moves
 from gomoku_jax.play.opponents import ENGINE_PREFIX, AgentPlayer, HostPlayer, Limit, make_opponent
@@ -58,6 +61,10 @@ class Arguments:
     """freestyle: K or more in a row win; exact: exactly K; caro: exactly K, and not with the other's stones
     at both ends; caro_overline: as caro, and more than K; renju: five for black, who has forbidden moves, and
     five or more for white. By default the agent's own, or freestyle."""
+    opening_rule: OpeningRule = "free"
+    """pro, long_pro: black's first stone is in the centre, its second at least 3 or 4 points away. swap: the
+    side of black places three stones, the other takes a colour; swap2: the other may also place two more, and
+    leave the colours to the first. An agent places and takes by what it thinks of the position."""
     simulations: int | None = None
     """An agent's search, a move; by default 200, or none but --seconds. 0 is the network alone."""
     seconds: float | None = None
@@ -70,8 +77,9 @@ class Arguments:
     """Go on after these moves, such as h8i9j10."""
     save: pathlib.Path | None = None
     """Write the game at the end, whatever the end is: .sgf, .psq or .txt."""
-    seed: int = 0
-    """Of players that draw: random, tactical, mcts."""
+    seed: int | None = None
+    """Of players that draw: random, tactical, mcts (by default 0), and of the stones that an agent places in
+    an opening (by default others each time)."""
     color: bool = True
     """Colours, where the terminal has them; --no-color or the variable NO_COLOR for a plain board."""
 
@@ -93,7 +101,13 @@ def check(arguments: Arguments) -> None:
         raise ValueError(f"--delay {arguments.delay}: from 0 to {MAX_DELAY:.0f} seconds")
     if arguments.load is not None and arguments.moves is not None:
         raise ValueError("--load and --moves: give one of them")
-    if not 0 <= arguments.seed < 2**32:
+    if arguments.opening_rule != "free" and arguments.load is not None:
+        raise ValueError(f"--opening-rule {arguments.opening_rule}: for a new game, not with --load")
+    if arguments.opening_rule in SWAPS and arguments.moves is not None:
+        raise ValueError(
+            f"--opening-rule {arguments.opening_rule}: for a new game, not together with --moves"
+        )
+    if arguments.seed is not None and not 0 <= arguments.seed < 2**32:
         raise ValueError(f"--seed {arguments.seed}: from 0 to {2**32 - 1}")
     if arguments.save is not None:
         file_format(arguments.save)
@@ -149,14 +163,17 @@ def spec_board(specs: dict[int, str]) -> Gomoku | None:
     return None
 
 
-def make_player(spec: str, choice: Choice | None, game: Gomoku, limit: Limit, seed: int) -> HostPlayer | None:
+def make_player(
+    spec: str, choice: Choice | None, game: Gomoku, limit: Limit, seed: int | None
+) -> HostPlayer | None:
     """Who plays a side; None is a person."""
     if spec == HUMAN:
         return None
     if spec == AGENT:
         assert choice is not None
-        return AgentPlayer(Thinker(choice.agent, game), limit, f"agent {choice.name}")
-    return make_opponent(spec, game, limit, seed)
+        drawn = random.randrange(2**32) if seed is None else seed
+        return AgentPlayer(Thinker(choice.agent, game), limit, f"agent {choice.name}", drawn)
+    return make_opponent(spec, game, limit, seed or 0)
 
 
 def make_session(arguments: Arguments) -> Session:
@@ -188,10 +205,21 @@ def make_session(arguments: Arguments) -> Session:
             choice = choose(None, board)
         except AgentError as error:
             reason = str(error)
+    opening = None
+    if arguments.opening_rule in SWAPS:
+        opening = SwapOpening(board, arguments.opening_rule)
+    else:
+        board = dataclasses.replace(board, opening=arguments.opening_rule)
     moves = file.moves if file else given_moves(arguments, board)
     players = {
         color: make_player(spec, choice, board, limit, arguments.seed) for color, spec in specs.items()
     }
+
+    for player in players.values():
+        if opening is not None and player is not None:
+            if player.opener is None:
+                raise ValueError(f"--opening-rule {opening.swap}: {player.name} takes no part in it")
+            player.opener.check(opening.swap)
 
     def thinker() -> Thinker:
         if choice is None:
@@ -200,7 +228,7 @@ def make_session(arguments: Arguments) -> Session:
 
     advice = Limit(limit.simulations or DEFAULT_SIMULATIONS, limit.seconds)
     adviser = Adviser(f"agent {choice.name}" if choice else "the agent", thinker, advice)
-    session = Session(GameRecord(board, moves), players, console, adviser, arguments.delay, file)
+    session = Session(GameRecord(board, moves), players, console, adviser, arguments.delay, file, opening)
     if choice is not None and AGENT in specs.values():
         session.say(choice.reason)
     elif choice is not None and HUMAN in specs.values():
@@ -208,7 +236,7 @@ def make_session(arguments: Arguments) -> Session:
     session.say(f"{board}. Black: {_shown(players[1])}. White: {_shown(players[-1])}.")
     for warning in file.warnings if file else ():
         session.say(f"warning: {arguments.load}: {warning}")
-    if HUMAN in specs.values():
+    if HUMAN in specs.values() and opening is None:
         session.say("Type a move such as h8, or help.")
     return session
 
@@ -241,6 +269,8 @@ def play(arguments: Arguments, session: Session) -> int:
             status = status or 1
     if not session.over and session.record.moves:
         specs = {color: shlex.quote(spec) for color, spec in sides(arguments).items()}
+        if session.exchanged:
+            specs = {-color: spec for color, spec in specs.items()}
         names = ("agent", "simulations", "seconds")
         given = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
         options = "".join(f" --{name} {shlex.quote(str(value))}" for name, value in given.items())

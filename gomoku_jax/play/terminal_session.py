@@ -11,6 +11,7 @@ import rich.console
 
 from gomoku_jax.agent import AgentError
 from gomoku_jax.game import Gomoku, IllegalMoveError, format_action, format_moves
+from gomoku_jax.openings import FIRST, SECOND, SwapOpening
 from gomoku_jax.play.files import FORMATS, GameFile, file_format, outcome, save_file, write_game
 from gomoku_jax.play.opponents import AgentPlayer, ForfeitError, HostPlayer, Limit
 from gomoku_jax.play.record import GameRecord
@@ -41,6 +42,11 @@ commands:
   help        this
   quit        leave; so does the end of the input (Ctrl-D)
 The first letter of a command will do: u, r, b, m, n, q; ? is help."""
+_OPENING_HELP = """the opening: type the points of the stones that are asked for, such as h8 or 8,8, then
+  white       play white, who moves next
+  black       play black
+  add         under swap2: place two more stones, white and black; the other takes a colour
+  board, moves, new, quit as in the game"""
 COMMANDS = ("undo", "redo", "hint", "resign", "save", "board", "moves", "new", "help", "quit")
 _SHORT = {"u": "undo", "r": "redo", "b": "board", "m": "moves", "n": "new", "q": "quit", "?": "help"}
 _SHORT |= {"exit": "quit", "s": "save"}
@@ -112,6 +118,7 @@ class Session:
         adviser: who gives hints.
         delay: seconds between the moves of two machines.
         file: of the game that was loaded, for its names and comment.
+        opening: swap or swap2, before the game; black's side is the first player.
     """
 
     def __init__(
@@ -122,13 +129,18 @@ class Session:
         adviser: Adviser,
         delay: float = 0.5,
         file: GameFile | None = None,
+        opening: SwapOpening | None = None,
     ):
         self.record, self.players, self.console = record, players, console
         self.adviser, self.delay, self.file = adviser, delay, file
         self.result = ""  # where somebody resigned or forfeited
         self._thinker: Thinker | None = None
         self._color = colorful(console)
+        self.exchanged = False  # whether swap gave black's side the white stones
         self._start = list(record.moves)
+        self._opening = opening  # while it is under way
+        self._swap = opening and opening.swap
+        self._num_opening = 0  # stones that swap has placed, which nobody takes back
         self._ready: set[int] = set()  # the thinkers that are compiled
 
     # The course of a game.
@@ -148,9 +160,13 @@ class Session:
         for player in self.players.values():
             if player is not None:
                 player.new_game()
-        self.show_board()
+        if self._opening is None:
+            self.show_board()
         while True:
             while not self.over:
+                if self._opening is not None:
+                    self._open(self._opening)
+                    continue
                 player = self.players[self.record.to_play]
                 if player is None:
                     self._ask(self._prompt())
@@ -191,9 +207,11 @@ class Session:
             self.say(f"move {len(record) + 1}: {self._name(record.to_play, stone)} to move{last}")
 
     def _name(self, color: int, more: str = "") -> str:
-        two_people = self.players[1] is None and self.players[-1] is None
-        who = "you" if self.players[color] is None and not two_people else self._side(color)
+        who = "you" if self._is_only_person(color) else self._side(color)
         return f"{COLORS[color]} ({who}{more})"
+
+    def _is_only_person(self, color: int) -> bool:
+        return self.players[color] is None and self.players[-color] is not None
 
     def _side(self, color: int) -> str:
         player = self.players[color]
@@ -201,6 +219,103 @@ class Session:
 
     def _prompt(self) -> str:
         return f"{COLORS[self.record.to_play]}> "
+
+    # Swap and swap2, before the game.
+
+    def _open(self, opening: SwapOpening) -> None:
+        """Carries the opening to its end, and gives the players their colours."""
+        seats = {FIRST: self.players[1], SECOND: self.players[-1]}
+        if not opening.stones:
+            self.say(f"{opening.swap}: {self._seat(FIRST)} places black, white and black; white moves next.")
+        while not opening.over:
+            turn, player = opening.turn, seats[opening.turn]
+            try:
+                if player is None:
+                    self._ask_opening(opening)
+                    if self._opening is not opening:
+                        return  # begun again
+                else:
+                    self._machine_opens(opening, player)
+            except (ForfeitError, IllegalMoveError) as error:
+                self.say(f"{self._seat(turn)}: {error}")
+                self.result = "W+F" if turn == FIRST else "B+F"
+                break
+        self._opening = None
+        self.record = GameRecord(self.record.game, opening.stones)
+        self._num_opening = len(opening.stones)
+        if opening.first_color < 0:
+            self.players = {-color: player for color, player in self.players.items()}
+            self.exchanged = not self.exchanged
+        if not self.result:
+            self.say(f"black: {self._side(1)}; white: {self._side(-1)}.")
+            self.show_board()
+
+    def _seat(self, turn: str) -> str:
+        color = 1 if turn == FIRST else -1
+        return f"the {turn} player ({'you' if self._is_only_person(color) else self._side(color)})"
+
+    def _machine_opens(self, opening: SwapOpening, player: HostPlayer) -> None:
+        name, game = self._seat(opening.turn), opening.game
+        assert player.opener is not None
+        with self.console.status(f"{name} thinks", spinner=_SPINNER):
+            if opening.missing:
+                placed = player.opener.propose()
+                for stone in placed:
+                    opening.place(stone)
+                told = f"{name} places {format_moves(game, placed)}"
+            else:
+                choice = player.opener.choose(tuple(opening.stones), "add" in opening.choices)
+                opening.apply(choice)
+                told = f"{name} takes {choice.kind}"
+                if choice.kind == "add":
+                    told = (
+                        f"{name} adds {format_moves(game, choice.stones)} and leaves the colours to the other"
+                    )
+                if choice.value is not None:
+                    told += f": it values the position at {choice.value:+.2f} for white"
+        self.say(told)
+        if not opening.over:
+            self._show_opening(opening)
+
+    def _show_opening(self, opening: SwapOpening) -> None:
+        self.console.print()
+        record = GameRecord(opening.game, opening.stones)
+        self.console.print(board_text(record, self._color), soft_wrap=True)
+
+    def _ask_opening(self, opening: SwapOpening) -> None:
+        """One line of a person in the opening: a stone, a choice or a command."""
+        turn = opening.turn
+        if opening.missing:
+            color = COLORS[1 if len(opening.stones) % 2 == 0 else -1]
+            line = read_line(f"{turn} player, {color} stone> ").strip()
+        else:
+            line = read_line(f"{turn} player, {', '.join(opening.choices)}> ").strip()
+        word = _SHORT.get(line.lower(), line.lower())
+        if word == "quit":
+            raise Quit
+        if word == "new":
+            self._new()
+        elif word == "board":
+            self._show_opening(opening)
+        elif word == "moves":
+            self.say(format_moves(opening.game, opening.stones) or "no stones yet", wrap=False)
+        elif word == "help":
+            self.say(_OPENING_HELP)
+        elif word in COMMANDS:
+            self.say(f"{word} is for the game after the opening")
+        elif opening.missing and line:
+            try:
+                action = parse_numbers(opening.game, line)
+                opening.place(line if action is None else action)
+            except IllegalMoveError as error:
+                self.say(re.sub(r"^move [^:]*: ", "", str(error)))
+                return
+            self._show_opening(opening)
+        elif line:
+            try:
+                opening.choose({"w": "white", "a": "add"}.get(word, word))
+            except ValueError as error:
+                self.say(str(error))
 
     def _machine_moves(self, player: HostPlayer) -> None:
         record, name = self.record, self._name(self.record.to_play)
@@ -269,13 +384,14 @@ class Session:
 
     def _undo(self) -> None:
         count = 1
-        while count <= len(self.record) and self.players[self._mover(count)] is not None:
+        most = len(self.record) - self._num_opening
+        while count <= most and self.players[self._mover(count)] is not None:
             count += 1
         if self.result.endswith("R"):
             self.result = ""  # the resignation is what is taken back
             self.say("you play on")
             self.show_board()
-        elif count > len(self.record):
+        elif count > most:
             self.say("nothing of yours to take back")
         else:
             self.result = ""
@@ -349,11 +465,17 @@ class Session:
     def _new(self) -> None:
         self.record = GameRecord(self.record.game, self._start if not self._start_is_over() else [])
         self.result = ""
+        if self._swap:
+            self._opening, self._num_opening = SwapOpening(self.record.game, self._swap), 0
+            if self.exchanged:
+                self.players = {-color: player for color, player in self.players.items()}
+                self.exchanged = False
         for player in self.players.values():
             if player is not None:
                 player.new_game()
         self.say("a new game")
-        self.show_board()
+        if self._opening is None:
+            self.show_board()
 
     def _start_is_over(self) -> bool:
         return GameRecord(self.record.game, self._start).over
@@ -387,14 +509,21 @@ class Session:
             *names,
             result=result,
             num_setup=self.file.num_setup if self.file and kept else 0,
-            comment=self.file.comment if self.file else "",
+            comment=self.file.comment if self.file else self._opening_comment(),
         )
         save_file(path, text, replace)
+
+    def _opening_comment(self) -> str:
+        if not self._num_opening:
+            return ""
+        first = self._side(-1 if self.exchanged else 1)
+        return f"The first {self._num_opening} stones are an opening by {self._swap}; {first} placed first."
 
     def how_to_go_on(self, sides: dict[int, str], options: str = "") -> str:
         """The command that goes on with a game that is left; the sides and options as on a command line."""
         game, moves = self.record.game, format_moves(self.record.game, self.record.moves)
         rule = "" if game.rule == "freestyle" else f" --rule {game.rule}"
+        rule += "" if game.opening == "free" else f" --opening-rule {game.opening}"
         return (
             f"to go on: gomoku-jax play --board {game.height}x{game.width}x{game.k}{rule} "
             f"--black {sides[1]} --white {sides[-1]}{options} --moves {moves}"
