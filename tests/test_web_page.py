@@ -431,3 +431,107 @@ def test_light_and_dark(open_page):
     page.reload()
     until(page, "gomoku.judged")
     assert page.evaluate("document.documentElement.dataset.theme") == "light"
+
+
+def begin(page, opening: str) -> None:
+    """A new game on the same board."""
+    page.click("#new-game")
+    page.check(f"[name=opening][value={opening}]")
+    page.click("#start")
+
+
+def test_a_point_that_the_opening_closes_is_refused(open_page):
+    page = open_page("#board=6x6x4&opening=pro&moves=c3d4")
+    assert page.inner_text("#game-name") == "6×6, four in a row, pro opening"
+    click(page, "e5")
+    page.wait_for_selector(".toast:has-text('e5: the pro opening has Black')")
+    assert "second stone at least 3 points away from c3" in page.inner_text("#toasts")
+    assert moves(page) == [14, 21]
+    play(page, "f1")
+    assert page.url.endswith("#board=6x6x4&rule=freestyle&opening=pro&moves=c3d4f1")
+    page.click("#new-game")
+    assert page.is_checked("[value=pro]") and page.is_disabled("[value=long_pro]")
+    assert "needs a side of 8 or more" in page.inner_text("label:has([value=long_pro])")
+    page.click("#start")
+    until(page, "gomoku.game.opening === 'pro' && gomoku.moves.length === 0 && gomoku.judged")
+    click(page, "a1")
+    page.wait_for_selector(".toast:has-text('a1: the pro opening begins in the centre, at c3')")
+    for bad, said in (
+        ("#board=6x6x4&opening=pro&moves=b1", "begins in the centre"),
+        ("#board=3x3x3&opening=pro", "needs 4 or more in a row"),
+        ("#board=6x6x4&opening=swap", "one of free, pro, long_pro"),
+    ):
+        page.evaluate("fragment => location.hash = fragment", bad)
+        page.wait_for_selector(f".toast.error:has-text('{said}')")
+        assert moves(page) == []
+
+
+def test_an_agent_chooses_after_three_stones(open_page):
+    page = open_page("#board=6x6x4", white="6x6x4")
+    begin(page, "swap2")
+    until(page, "gomoku.stage?.missing === 3 && gomoku.judged")
+    assert page.inner_text("#status-text") == "First player: place 3 stones"
+    play(page, "c3", "a1")
+    assert page.inner_text("#status-text") == "First player: place 1 more stone"
+    page.click("#undo")
+    play(page, "a2", "d3")  # two of Black's in the middle, White at the edge: Black is what everybody takes
+    until(page, "!gomoku.stage && gomoku.judged")
+    page.wait_for_selector(".toast:has-text('Second player (6x6x4) takes Black: its value')")
+    assert page.evaluate("gomoku.players") == {"1": "6x6x4", "-1": "person"}
+    assert moves(page) == [14, 6, 15]
+    play(page, "b3")  # White's
+    until(page, "gomoku.moves.length === 5 && gomoku.judged")
+    for _ in range(2):
+        page.click("#undo")  # to the second stone, where nobody is asked again
+    until(page, "gomoku.judged && gomoku.moves.join() === '14'")
+    assert page.evaluate("gomoku.stage") is None
+    assert page.inner_text("#status-text") == "White to move"
+
+
+def test_a_person_chooses_after_an_agents_stones(open_page):
+    page = open_page("#board=6x6x4")
+    page.select_option("#black", "6x6x4")
+    begin(page, "swap2")
+    until(page, "gomoku.stage?.choices.length === 3 && gomoku.judged")
+    placed = moves(page)
+    assert len(set(placed)) == 3
+    assert page.inner_text("#status-text") == "Second player: choose a colour"
+    free = [action for action in range(36) if action not in placed]
+    page.locator("#board").click(position=page.evaluate("action => gomoku.place(action)", free[0]))
+    page.wait_for_selector(".toast:has-text('choose a colour, under the board')")
+    page.reload()  # keeps how far the opening has come
+    until(page, "gomoku.stage?.choices.length === 3 && gomoku.judged")
+    assert moves(page) == placed
+    page.click("#choose-add")
+    for number, action in enumerate((free[0], free[-1]), 4):
+        page.locator("#board").click(position=page.evaluate("action => gomoku.place(action)", action))
+        until(page, f"gomoku.moves.length >= {number} && gomoku.judged")
+    until(page, "!gomoku.stage && gomoku.judged")
+    page.wait_for_selector(".toast:has-text('First player (6x6x4) takes')")
+    players = page.evaluate("gomoku.players")
+    taken = "Black" if players["1"] == "6x6x4" else "White"
+    page.wait_for_selector(f".toast:has-text('takes {taken}')")
+    assert sorted(players.values()) == ["6x6x4", "person"]
+    assert moves(page)[:5] == [*placed, free[0], free[-1]]
+
+
+def test_two_persons_swap(open_page):
+    page = open_page("#board=3x3x3")
+    begin(page, "swap2")
+    until(page, "gomoku.stage?.missing === 3 && gomoku.judged")
+    play(page, "a1", "b3", "b1")
+    page.click("#choose-add")
+    play(page, "c3")
+    click(page, "c1")  # would be three in a row
+    page.wait_for_selector(".toast:has-text('an opening must not end the game')")
+    until(page, "gomoku.moves.length === 4 && gomoku.judged")
+    play(page, "a2")
+    assert page.is_hidden("#choose-add")
+    page.click("#choose-white")
+    until(page, "!gomoku.stage")
+    page.wait_for_selector(
+        ".toast:has-text('First player takes White. Second player has Black. White moves next.')"
+    )
+    play(page, "a3")
+    until(page, "gomoku.over")
+    assert page.inner_text("#status-text") == "White wins with 3 in a row"

@@ -26,6 +26,7 @@ from websockets.sync.client import connect
 import gomoku_jax as gj
 from gomoku_jax.agent import AGENT_FOLDER, save_agent
 from gomoku_jax.config import GameConfig, NetworkConfig, SearchConfig
+from gomoku_jax.openings import DECISIVE
 from gomoku_jax.play.choose import Choice
 from gomoku_jax.play.record import GameRecord
 from gomoku_jax.play.thinking import Thinker
@@ -36,6 +37,7 @@ from gomoku_jax.play.web.server import Settings, create_app
 
 GAME = gj.Gomoku(3, 4, 3)
 BOARD = {"height": 3, "width": 4, "k": 3, "rule": "freestyle"}
+PRO = {"height": 6, "width": 6, "k": 4, "rule": "freestyle", "opening": "pro"}
 WON = [0, 4, 1, 5, 2]  # black has the bottom row's first three points
 MAX_SIMULATIONS = 2048
 HANG = 120  # seconds after which a test is stuck
@@ -205,6 +207,65 @@ def test_winning_points_of_a_rectangle(tab):
     assert (answer["winning_points"], answer["winner"]) == ([0, 1, 2], 1)
 
 
+def test_the_pro_opening_binds_the_first_and_the_third_stone(tab):
+    pro = {"height": 4, "width": 7, "k": 4, "rule": "freestyle", "opening": "pro"}
+    centre = [10, 17]  # d2 and d3: the middle column, and the two middle rows
+    answer = tab.ask("position", game=pro, moves=[])
+    assert [a for a in range(28) if answer["legal"][a]] == centre
+    answer = tab.ask("position", game=pro, moves=[10, 11])
+    assert [a for a in range(28) if answer["legal"][a]] == [a for a in range(28) if a % 7 in (0, 6)]
+    assert all(tab.ask("position", game=pro, moves=[10, 11, 0])["legal"][a] for a in (1, 9, 12, 24))
+    refused = tab.ask("position", game=pro, moves=[0])
+    assert refused["code"] == "illegal_move" and refused["message"].startswith(
+        "move 1, 0: a1: the pro opening"
+    )
+    refused = tab.ask("position", game=pro, moves=[10, 11, 12])
+    assert "f2: the pro opening has Black's second stone at least 3 points away from d2" in refused["message"]
+    free = tab.ask("position", game=BOARD | {"opening": "free"}, moves=[0])
+    assert free["legal"] == [action != 0 for action in range(12)]
+
+
+def test_an_agent_places_the_first_stones(server, tab):
+    server.searches.random.seed(0)
+    fields = {"agent": "tiny", "game": BOARD, "moves": [], "swap": "swap2", "simulations": 4}
+    placed = []
+    for _ in range(4):
+        answer = tab.ask("opening", **fields)
+        assert (answer["type"], answer["kind"], answer["value"]) == ("opened", "place", None)
+        assert len(set(answer["moves"])) == 3 and set(answer["moves"]) <= set(range(12))
+        placed.append(answer["moves"])
+    assert len({tuple(moves) for moves in placed}) > 1  # not the same stones in all games
+    server.searches.random.seed(0)
+    assert [tab.ask("opening", **fields)["moves"] for _ in range(4)] == placed
+
+
+def test_an_agent_chooses_by_the_value_of_white(tab, agent):
+    thinker = Thinker(agent)
+    fields = {"agent": "tiny", "game": BOARD}
+    colours = set()
+    for moves in ([5, 0, 11], [0, 5, 11], [1, 8, 2], [9, 6, 4]):
+        view = thinker.network_view(GameRecord(GAME, moves).state)  # white is to move: its view
+        answer = tab.ask("opening", moves=moves, swap="swap", simulations=0, **fields)
+        assert answer["value"] == pytest.approx(view.value, abs=2e-5)
+        assert (answer["kind"], answer["moves"]) == ("white" if view.value >= 0 else "black", [])
+        may_add = tab.ask("opening", moves=moves, swap="swap2", simulations=0, **fields)
+        if abs(view.value) >= DECISIVE:
+            assert may_add == answer | {"id": may_add["id"]}
+        else:
+            assert (may_add["kind"], may_add["value"]) == ("add", answer["value"])
+            assert len({*moves, *may_add["moves"]}) == 5
+            five = tab.ask("opening", moves=moves + may_add["moves"], swap="swap2", simulations=0, **fields)
+            assert five["kind"] in ("white", "black") and five["moves"] == []
+        # With a search it is the search's value.
+        last = tab.frames(tab.search(moves, simulations=64))[-1]
+        searched = tab.ask("opening", moves=moves, swap="swap", simulations=64, **fields)
+        assert searched["value"] == last["value"]
+        colours.add(searched["kind"])
+    assert colours == {"white", "black"}
+    won = tab.ask("opening", moves=[1, 8, 2], swap="swap2", simulations=200, **fields)
+    assert won["kind"] == "black" and won["value"] < -0.5  # three in a row from either side
+
+
 def test_a_search_tells_its_progress_and_ends(tab):
     frames = tab.frames(tab.search([5, 0], simulations=MAX_SIMULATIONS))
     counts = [frame["simulations"] for frame in frames]
@@ -334,6 +395,31 @@ def test_files_both_ways(tab):
         ({"type": "position", "game": BOARD | {"rule": "pente"}}, "bad_game", "freestyle, exact, caro"),
         ({"type": "position", "game": BOARD | {"rule": "renju"}}, "bad_game", "renju is 5 in a row"),
         ({"type": "position", "game": BOARD | {"width": True}}, "bad_game", "true"),
+        ({"type": "position", "game": BOARD | {"opening": "swap"}}, "bad_game", "free, pro, long_pro"),
+        ({"type": "position", "game": BOARD | {"opening": 1}}, "bad_game", "opening = 1"),
+        ({"type": "position", "game": BOARD | {"opening": "pro"}}, "bad_game", "4 or more in a row"),
+        ({"type": "opening"}, "bad_message", "swap is missing"),
+        ({"type": "opening", "swap": "swap3"}, "bad_message", "swap, swap2"),
+        ({"type": "opening", "swap": "swap", "game": PRO}, "bad_game", "not together with the pro opening"),
+        (
+            {"type": "opening", "swap": "swap2", "moves": [0, 1]},
+            "bad_message",
+            "2 moves: an agent is asked after 0, 3 or 5",
+        ),
+        (
+            {"type": "opening", "swap": "swap", "moves": [0, 1, 2, 3, 4]},
+            "bad_message",
+            "after 0 or 3 in swap",
+        ),
+        ({"type": "opening", "swap": "swap", "moves": [0, 1, 0]}, "illegal_move", "move 3, 0: a1 is taken"),
+        ({"type": "opening", "swap": "swap2", "moves": WON}, "illegal_move", "must not end the game"),
+        ({"type": "opening", "swap": "swap", "agent": "nobody"}, "unknown_agent", "tiny"),
+        (
+            {"type": "opening", "swap": "swap", "agent": "nobody", "simulations": MAX_SIMULATIONS + 1},
+            "too_much",
+            "to 2048",
+        ),
+        ({"type": "opening", "swap": "swap", "seconds": 0}, "bad_message", "more than 0"),
         ({"type": "position", "game": [3, 4]}, "bad_game", "height, width"),
         ({"type": "position", "moves": [0, 0]}, "illegal_move", "a1 is taken"),
         ({"type": "position", "moves": [*WON, 9]}, "illegal_move", "the game has ended"),

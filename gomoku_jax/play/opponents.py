@@ -64,13 +64,14 @@ class HostPlayer(Protocol):
         """Called after the last game; ends what runs outside."""
 
 
-def thinker_opener(thinker: Thinker, limit: Limit, seed: int = 0) -> Opener:
+def thinker_opener(thinker: Thinker, limit: Limit, seed: int = 0, room: int | None = None) -> Opener:
     """Places and chooses by an agent's values: the network's to choose stones, the search's to take a colour.
 
     Args:
         thinker: the agent on its board.
         limit: of the search of one position.
         seed: of the openings that are looked at.
+        room: simulations that the search's tree has room for, which it compiles for; by default the limit's.
     """
     game = thinker.game
 
@@ -82,7 +83,7 @@ def thinker_opener(thinker: Thinker, limit: Limit, seed: int = 0) -> Opener:
         # Several positions take as long as one move, or little more.
         seconds = None if limit.seconds is None else limit.seconds / len(openings)
         for opening in openings:
-            *_, last = thinker.analyses(replay_moves(game, opening), limit.simulations, seconds)
+            *_, last = thinker.analyses(replay_moves(game, opening), limit.simulations, seconds, room=room)
             values.append(last.value)
         return np.asarray(values)
 

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from gomoku_jax.game import Gomoku, IllegalMoveError, State
+from gomoku_jax.openings import Opener, SwapOpening
 from gomoku_jax.play.files import GameFileError, outcome, read_game, write_game
 from gomoku_jax.play.record import GameRecord
 from gomoku_jax.play.thinking import Analysis, NetworkView, RolloutView, Thinker, rollout_view
-from gomoku_jax.play.web.messages import MAX_SECONDS, Export, MessageError, Parse
+from gomoku_jax.play.web.messages import MAX_SECONDS, Export, MessageError, Opening, Parse
 
 _DIGITS = 5
 
@@ -33,9 +34,23 @@ def replay_unfinished(game: Gomoku, moves: tuple[int, ...]) -> GameRecord:
     return record
 
 
+def begun_opening(request: Opening) -> SwapOpening:
+    """How far an opening has come. Raises MessageError where its stones are illegal, or end the game."""
+    opening = SwapOpening(request.game, request.swap)
+    try:
+        for stone in request.moves:
+            if not opening.missing:
+                opening.choose("add")
+            opening.place(stone)
+    except IllegalMoveError as error:
+        raise MessageError("illegal_move", str(error)) from None
+    return opening
+
+
 def warm_up_rules(game: Gomoku) -> None:
     """Compiles what positions of a board need."""
-    record = GameRecord(game, [0])
+    record = GameRecord(game)
+    record.play(record.legal_actions[0])
     _ = record.winning_points, record.legal_actions
 
 
@@ -143,6 +158,15 @@ def exported(request: Export) -> dict[str, Any]:
     except ValueError as error:
         raise MessageError("bad_text", str(error)) from None
     return {"type": "exported", "text": text, "filename": f"game.{suffix}"}
+
+
+def opened(opening: SwapOpening, opener: Opener) -> dict[str, Any]:
+    """What an agent does in an opening; the value is from White's view."""
+    if opening.missing:
+        return {"type": "opened", "kind": "place", "moves": list(opener.propose()), "value": None}
+    choice = opener.choose(tuple(opening.stones), "add" in opening.choices)
+    value = None if choice.value is None else _float(choice.value)
+    return {"type": "opened", "kind": choice.kind, "moves": list(choice.stones), "value": value}
 
 
 def analysis_frame(analysis: Analysis) -> dict[str, Any]:

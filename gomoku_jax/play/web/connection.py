@@ -66,6 +66,8 @@ class Connection:
             lane = self._answer_compare
         elif isinstance(request, messages.Values):
             lane = self._answer_values
+        elif isinstance(request, messages.Opening):
+            lane = self._answer_opening
         else:
             lane = self._answer_rules
         self._enqueue(lane, request)
@@ -116,13 +118,19 @@ class Connection:
         agents.check(request.agent, request.game)
         await self._prepare_rules(request.game)
         record = await workers.quick(answers.replay, request.game, request.moves)
-
-        def warm_up():
-            agents.thinker(request.agent, request.game).game_values([request.game.init()])
-
-        await workers.once(("values", request.agent, request.game), warm_up)
+        await self._searches.prepare_values(request.agent, request.game)
         thinker = agents.thinker(request.agent, request.game)
         return await workers.quick(answers.values, thinker, record)
+
+    async def _answer_opening(self, request: messages.Opening) -> dict[str, Any]:
+        searches = self._searches
+        searches.agents.check(request.agent, request.game)
+        await self._prepare_rules(request.game)
+        opening = await searches.workers.quick(answers.begun_opening, request)
+        await searches.prepare_values(request.agent, request.game)
+        if request.simulations != 0:
+            await searches.prepare(request.agent, request.game)
+        return await searches.opened(request, opening)
 
     async def _answer_compare(self, request: messages.Compare) -> dict[str, Any]:
         workers, agents = self._searches.workers, self._searches.agents

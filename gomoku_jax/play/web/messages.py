@@ -4,8 +4,9 @@ import dataclasses
 import json
 from typing import Any
 
-from gomoku_jax.config import RULES
+from gomoku_jax.config import OPENING_DISTANCE, RULES
 from gomoku_jax.game import Gomoku
+from gomoku_jax.openings import NUM_ADDED, NUM_STONES, SWAPS, check_swap
 
 MAX_FRAME = 64 * 1024  # bytes of a request
 MAX_TEXT = 60_000  # characters of a game file
@@ -16,6 +17,7 @@ MAX_PLAYOUTS = 1000
 MAX_ID = 2**53  # JavaScript's exact integers
 SIDES = (3, 26)
 FORMATS = ("sgf", "psq", "moves")
+OPENINGS = ("free", *OPENING_DISTANCE)
 
 
 class MessageError(Exception):
@@ -86,6 +88,22 @@ class Values:
 
 
 @dataclasses.dataclass(frozen=True)
+class Opening:
+    """Asks for an agent's part in swap or swap2: it places the first stones, or chooses after 3 or 5 of them.
+
+    Simulations and seconds are those of the search of one position, as in `Search`.
+    """
+
+    id: int
+    agent: str
+    game: Gomoku
+    moves: tuple[int, ...]
+    swap: str
+    simulations: int | None
+    seconds: float | None
+
+
+@dataclasses.dataclass(frozen=True)
 class Parse:
     """Asks to read a game file; `game` is the board where the text does not tell."""
 
@@ -106,7 +124,7 @@ class Export:
     white: str
 
 
-Request = Position | Search | Stop | Compare | Values | Parse | Export
+Request = Position | Search | Stop | Compare | Values | Opening | Parse | Export
 
 
 def decode(text: str, max_simulations: int) -> Request:
@@ -159,10 +177,27 @@ def _request(fields: "_Fields", id: int, max_simulations: int) -> Request:
         return Compare(id, agent, game, moves, playouts)
     simulations = fields.integer("simulations", 0, max_simulations) if fields.has("simulations") else None
     seconds = fields.seconds("seconds") if fields.has("seconds") else None
+    if kind == "opening":
+        swap = _swap(fields, game, len(moves))
+        return Opening(id, agent, game, moves, swap, simulations, seconds)
     return Search(id, agent, game, moves, simulations, seconds)
 
 
-_TYPES = ("position", "search", "stop", "compare", "values", "parse", "export")
+def _swap(fields: "_Fields", game: Gomoku, num_stones: int) -> str:
+    """The kind of opening, which must have something to decide after so many stones."""
+    swap = fields.choice("swap", SWAPS)
+    try:
+        check_swap(swap, game)
+    except ValueError as error:
+        raise MessageError("bad_game", str(error)) from None
+    decided = (0, NUM_STONES) if swap == "swap" else (0, NUM_STONES, NUM_STONES + NUM_ADDED)
+    if num_stones not in decided:
+        allowed = f"{', '.join(map(str, decided[:-1]))} or {decided[-1]}"
+        raise MessageError("bad_message", f"{num_stones} moves: an agent is asked after {allowed} in {swap}")
+    return swap
+
+
+_TYPES = ("position", "search", "stop", "compare", "values", "opening", "parse", "export")
 
 
 class _Fields:
@@ -216,7 +251,9 @@ class _Fields:
             height = board.integer("height", *SIDES)
             width = board.integer("width", *SIDES)
             k = board.integer("k", 3, max(height, width))
-            return Gomoku(height, width, k, board.choice("rule", RULES))  # type: ignore[arg-type]
+            rule = board.choice("rule", RULES)
+            opening = board.choice("opening", OPENINGS) if board.has("opening") else "free"
+            return Gomoku(height, width, k, rule, opening=opening)  # type: ignore[arg-type]
         except MessageError as error:
             raise MessageError("bad_game", f"game: {error.message}") from None
         except ValueError as error:

@@ -5,16 +5,19 @@ import collections
 import dataclasses
 import gc
 import logging
+import random
 import time
 import weakref
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 from gomoku_jax.game import Gomoku
+from gomoku_jax.openings import SwapOpening
+from gomoku_jax.play.opponents import Limit, thinker_opener
 from gomoku_jax.play.thinking import Analysis, Thinker
 from gomoku_jax.play.web import answers
 from gomoku_jax.play.web.agents import Agents
-from gomoku_jax.play.web.messages import MAX_SECONDS, MessageError, Search
+from gomoku_jax.play.web.messages import MAX_SECONDS, MessageError, Opening, Search
 from gomoku_jax.play.web.workers import NUM_QUICK, Workers
 
 logger = logging.getLogger(__name__)
@@ -78,6 +81,7 @@ class Searches:
     def __init__(self, agents: Agents, workers: Workers, max_simulations: int):
         self.agents, self.workers, self.max_simulations = agents, workers, max_simulations
         self.running = 0
+        self.random = random.Random()  # an agent does not open all games with the same stones
         self.trees: weakref.WeakSet[Tree] = weakref.WeakSet()
         self._reserved = 0  # bytes of trees that are being made
         self._idle: collections.OrderedDict[SearchSlot, None] = collections.OrderedDict()  # the oldest first
@@ -98,6 +102,33 @@ class Searches:
     def _warm_up(self, agent: str, game: Gomoku) -> None:
         answers.warm_up_rules(game)
         self.agents.thinker(agent, game).warm_up(self.max_simulations)
+
+    async def prepare_values(self, agent: str, game: Gomoku) -> None:
+        """Makes an agent ready to give the network's values; slow the first time."""
+
+        def warm_up():
+            self.agents.thinker(agent, game).game_values([game.init()])
+
+        await self.workers.once(("values", agent, game), warm_up)
+
+    async def opened(self, request: Opening, opening: SwapOpening) -> dict[str, Any]:
+        """What a prepared agent does in an opening. Raises MessageError where there is no room.
+
+        It searches positions one after the other, not in portions: a slow job.
+        """
+        num_bytes = 0 if request.simulations == 0 else tree_bytes(request.game, self.max_simulations)
+        if num_bytes:
+            self.make_room(request.game)
+        limit = Limit(request.simulations, request.seconds or MAX_SECONDS)
+        thinker = self.agents.thinker(request.agent, request.game)
+        opener = thinker_opener(thinker, limit, self.random.getrandbits(32), self.max_simulations)
+        self._reserved += num_bytes
+        self.running += 1
+        try:
+            return await self.workers.slow(answers.opened, opening, opener)
+        finally:
+            self.running -= 1
+            self._reserved -= num_bytes
 
     def plant(self, key: Key) -> Tree:
         """A new tree. For a thread. Raises MessageError as `Tree` does."""

@@ -7,7 +7,9 @@ import { ValueGraph } from "./graph.js";
 import { importGames } from "./files.js";
 import { renderMarkdown } from "./markdown.js";
 import { newGameDialog } from "./newgame.js";
-import { describeBoard, describeGame, formatFragment, parseFragment, pointName, sameGame } from "./notation.js";
+import { describeBoard, describeGame, formatFragment, parseFragment } from "./notation.js";
+import { pointName, sameGame, sameRules } from "./notation.js";
+import { FIRST, SECOND } from "./opening.js";
 import { grouped, overlayOf, SIDE_NAMES, signed } from "./overlay.js";
 import { CandidateList, ComparisonTable, showMoves, showVariations } from "./panels.js";
 import { PERSON, Session } from "./session.js";
@@ -33,7 +35,7 @@ const OVERLAYS = [["none", "None"], ["visits", "Visits"], ["prior", "Prior"], ["
 
 // Words for the reader.
 
-function toast(text, kind = "info", action = null, time = kind === "error" || action ? 9000 : 5000) {
+function toast(text, kind = "info", action = null, time = 0) {
   const box = document.createElement("div");
   box.className = `toast ${kind}`;
   box.append(text);
@@ -51,7 +53,8 @@ function toast(text, kind = "info", action = null, time = kind === "error" || ac
   for (const old of toasts.children) if (old.firstChild.textContent === text) old.remove();
   while (toasts.children.length > 1) toasts.firstElementChild.remove();
   toasts.append(box);
-  setTimeout(() => box.remove(), time);
+  const long = kind === "error" || action || text.length > 80;
+  setTimeout(() => box.remove(), time || (long ? 9000 : 5000));
 }
 
 function announce(text) {
@@ -132,6 +135,7 @@ session.addEventListener("change", () => {
   renderScheduled = true;
   requestAnimationFrame(render);
 });
+session.addEventListener("chosen", syncAddress);
 session.addEventListener("moved", ({ detail: node }) => {
   const side = SIDE_NAMES[-node.toPlay];
   announce(`${side} ${pointName(session.game, node.action)}. ${session.verdict()}.`);
@@ -151,10 +155,12 @@ function arriveAt(node) {
 function render() {
   renderScheduled = false;
   const { node, game } = session;
-  find("game-name").textContent = `${describeGame(game)}`;
+  const swap = session.tree.opening?.swap;
+  find("game-name").textContent = `${describeGame(game)}${swap ? `, ${swap}` : ""}`;
   find("board-frame").style.setProperty("--board-ratio", String((game.width + 0.8) / (game.height + 0.8)));
   renderBoard();
   renderStatus();
+  renderChoices();
   renderPlayers();
   renderAnalysis();
   renderFeedback();
@@ -171,6 +177,7 @@ function renderBoard() {
     numbers: find("numbers").checked,
     winning: node.position?.winning_points ?? [],
     forbidden: node.forbidden(),
+    closedBy: session.closedBy,
     overlay: overlayOf(overlay, node, game),
     line: candidates.line,
     lineSide: node.toPlay,
@@ -189,17 +196,27 @@ function renderStatus() {
   const { position } = node;
   const side = position?.over ? position.winner : node.toPlay;
   find("status-stone").className = `stone ${side === 1 ? "black" : "white"}`;
-  find("status-stone").hidden = side === 0;
+  find("status-stone").hidden = side === 0 || session.stage?.missing === 0;
   find("status").classList.toggle("over", Boolean(position?.over));
   let text = session.verdict();
   if (session.loading) text = "Loading…";
   else if (task?.kind === "move") text = `${SIDE_NAMES[node.toPlay]} is thinking`;
+  else if (task?.kind === "opening") text = `${task.agent} is ${session.stage.missing ? "placing stones" : "choosing"}`;
   else if (session.mover !== PERSON && session.holding && !position?.over) text += ", paused";
   find("status-text").textContent = session.welcome ? text : "Connecting…";
   const total = session.tree.line().length - 1;
   find("move-count").textContent = total === node.depth ? String(node.depth) : `${node.depth} of ${total}`;
   find("first").disabled = find("undo").disabled = !node.parent;
   find("last").disabled = find("redo").disabled = !node.preferred;
+}
+
+/** The buttons of a person who chooses in an opening. */
+function renderChoices() {
+  const { stage, node } = session;
+  const waits = node.position && !node.position.over && session.mover === PERSON;
+  const choices = (waits && stage?.choices) || [];
+  find("choices").hidden = !choices.length;
+  for (const kind of ["white", "black", "add"]) find(`choose-${kind}`).hidden = !choices.includes(kind);
 }
 
 function fillAgents(select, chosen, withPerson) {
@@ -225,7 +242,7 @@ function fillAgents(select, chosen, withPerson) {
 /** What to say where an agent was not trained on this game, or "". */
 function untrained(name) {
   const agent = session.agentNamed(name);
-  if (!agent || sameGame(agent.game, session.game)) return "";
+  if (!agent || sameRules(agent.game, session.game)) return "";
   const known = describeGame(agent.game);
   if (agent.game.k !== session.game.k) return `Trained on ${known}: not this game.`;
   return `Trained on ${known}: not this ${agent.game.rule === session.game.rule ? "board" : "rule"}.`;
@@ -233,10 +250,12 @@ function untrained(name) {
 
 function renderPlayers() {
   const over = session.node.position?.over;
+  find("players").classList.toggle("opening", Boolean(session.stage));
   for (const [side, id] of [[1, "black"], [-1, "white"]]) {
     const name = session.players[side];
     fillAgents(find(id), name, true);
-    find(`player-${id}`).classList.toggle("turn", !over && session.node.toPlay === side);
+    find(`player-${id}`).classList.toggle("turn", !over && session.turn === side);
+    find(`label-${id}`).textContent = session.stage ? { [FIRST]: "First", [SECOND]: "Second" }[side] : SIDE_NAMES[side];
     find(`about-${id}`).hidden = name === PERSON;
     const note = untrained(name);
     const repeated = side === -1 && name === session.players[1];
@@ -360,6 +379,9 @@ const CLICKS = {
   "paint-rollouts": () => setOverlay(overlay === "rollouts" ? "none" : "rollouts"),
   "paint-network": () => setOverlay(overlay === "network" ? "none" : "network"),
   compare: () => runComparison(),
+  "choose-white": () => session.choose("white"),
+  "choose-black": () => session.choose("black"),
+  "choose-add": () => session.choose("add"),
 };
 for (const [id, run] of Object.entries(CLICKS)) find(id).addEventListener("click", run);
 for (const [id, side] of [["black", 1], ["white", -1]]) {
@@ -482,7 +504,7 @@ function showAbout(name) {
   find("about-dialog").scrollTop = 0;
 }
 
-const openNewGame = newGameDialog(session, (game) => session.newGame(game));
+const openNewGame = newGameDialog(session, (game, swap) => session.newGame(game, swap));
 importGames(session, { toast, showRecord: () => chooseTab(find("tab-record")) });
 startTheme(find("theme"), settings.theme, () => render());
 
@@ -539,6 +561,8 @@ window.gomoku = Object.freeze({
   get line() { return session.tree.line().slice(1).map((node) => node.action); },
   get over() { return Boolean(session.node.position?.over); },
   get winner() { return session.node.position?.winner ?? 0; },
+  get players() { return { ...session.players }; },
+  get stage() { return session.stage; },
   get judged() { return session.node.position !== null; },
   get overlay() { return overlay; },
   get overlayCells() { return overlayOf(overlay, session.node, session.game)?.cells ?? []; },

@@ -56,7 +56,8 @@ export class Board extends EventTarget {
   }
 
   /**
-   * view: {game, moves, numbers, winning: [actions], forbidden: [actions], overlay, line: [actions], lineSide, mark, playable, side, theme}.
+   * view: {game, moves, numbers, winning: [actions], forbidden: [actions], closedBy, overlay, line: [actions], lineSide, mark, playable, side, theme}.
+   * `forbidden` are empty points that are closed by the "rule", with a cross, or by the "opening", with a veil.
    * `line` is drawn as numbered ghost stones, `lineSide` moves first; `mark` is a point to ring.
    */
   show(view) {
@@ -190,7 +191,8 @@ export class Board extends EventTarget {
     context.textAlign = "center";
     context.textBaseline = "middle";
     if (view.overlay) this._paintOverlay(context, view.overlay);
-    for (const action of view.forbidden) this._paintCross(context, action);
+    if (view.closedBy === "opening") this._paintVeil(context, view);
+    else for (const action of view.forbidden) this._paintCross(context, action);
     const stones = view.moves.length;
     view.moves.forEach((action, index) => {
       this._paintStone(context, action, index % 2 === 0 ? 1 : -1, 1);
@@ -357,6 +359,19 @@ export class Board extends EventTarget {
     context.stroke();
   }
 
+  /** A shade over the points that are closed, and over the stones among them. */
+  _paintVeil(context, { forbidden, moves }) {
+    const { width } = this.view.game;
+    const lines = [(action) => action % width, (action) => Math.floor(action / width)];
+    const ranges = lines.map((line) => [Math.min(...forbidden.map(line)), Math.max(...forbidden.map(line))]);
+    const among = (action) => lines.every((line, i) => line(action) >= ranges[i][0] && line(action) <= ranges[i][1]);
+    context.fillStyle = "rgb(50 25 0 / 0.15)";
+    for (const action of [...forbidden, ...moves.filter(among)]) {
+      const { x, y } = this.place(action);
+      context.fillRect(x - this.cell / 2, y - this.cell / 2, this.cell, this.cell);
+    }
+  }
+
   _paintRing(context, action, colour, radius, width) {
     const { x, y } = this.place(action);
     context.strokeStyle = colour;
@@ -416,7 +431,8 @@ export class Board extends EventTarget {
   describe(action) {
     const { game, moves } = this.view;
     const index = moves.indexOf(action);
-    const open = this.view.forbidden.includes(action) ? "forbidden to black" : "empty";
+    const closed = this.view.closedBy === "opening" ? "closed by the opening" : "forbidden to black";
+    const open = this.view.forbidden.includes(action) ? closed : "empty";
     const what = index < 0 ? open : `${index % 2 ? "white" : "black"} stone, move ${index + 1}`;
     return `${pointName(game, action)}, ${what}`;
   }

@@ -41,20 +41,36 @@ export function parseMoves(game, text) {
   return moves;
 }
 
-export function sameGame(one, other) {
+/** The same board and what wins on it, whatever the opening. */
+export function sameRules(one, other) {
   return ["height", "width", "k", "rule"].every((field) => one[field] === other[field]);
+}
+
+export function sameGame(one, other) {
+  return sameRules(one, other) && (one.opening ?? "free") === (other.opening ?? "free");
 }
 
 export function describeBoard(game) {
   return `${game.height}×${game.width}`;
 }
 
+/** Openings that bind Black's first two stones: the least that the longer side of a board has. */
+export const OPENING_SIDES = { pro: 6, long_pro: 8 };
+const OPENING_NAMES = { pro: "pro opening", long_pro: "long pro opening" };
 const RULE_NAMES = { caro: "caro", caro_overline: "caro with overlines", renju: "renju" };
 
 export function describeGame(game) {
   const count = WORDS[game.k] ?? String(game.k);
   const row = `${game.rule === "exact" ? "exactly " : ""}${count} in a row`;
-  return [describeBoard(game), RULE_NAMES[game.rule], row].filter(Boolean).join(", ");
+  const parts = [describeBoard(game), RULE_NAMES[game.rule], row, OPENING_NAMES[game.opening]];
+  return parts.filter(Boolean).join(", ");
+}
+
+/** Why a board cannot have an opening, in words, or "" where it can. */
+export function openingFault(game, opening) {
+  const side = OPENING_SIDES[opening] ?? 0;
+  if (side && game.k < 4) return "needs 4 or more in a row";
+  return Math.max(game.height, game.width) < side ? `needs a side of ${side} or more` : "";
 }
 
 /** Why a game is none, in words, or "" where it is one. */
@@ -70,12 +86,18 @@ export function gameFault(game, limits, rules) {
   }
   if (game.rule === "renju" && game.k !== 5) return `in a row: ${game.k}; renju is 5 in a row`;
   if (!rules.includes(game.rule)) return `rule “${game.rule}”: one of ${rules.join(", ")}`;
-  return "";
+  if (game.opening === undefined) return "";
+  const openings = Object.keys(OPENING_SIDES);
+  if (!openings.includes(game.opening)) return `opening “${game.opening}”: one of free, ${openings.join(", ")}`;
+  const fault = openingFault(game, game.opening);
+  return fault && `opening: the ${OPENING_NAMES[game.opening]} ${fault}`;
 }
 
 /** What stands after the # of the address for a position. */
 export function formatFragment(game, moves) {
-  return `board=${game.height}x${game.width}x${game.k}&rule=${game.rule}&moves=${formatMoves(game, moves)}`;
+  const opening = game.opening ? `&opening=${game.opening}` : "";
+  const board = `board=${game.height}x${game.width}x${game.k}&rule=${game.rule}${opening}`;
+  return `${board}&moves=${formatMoves(game, moves)}`;
 }
 
 /** {game, moves} of a fragment, or null for an empty one; throws an Error whose message is for the reader. */
@@ -89,6 +111,8 @@ export function parseFragment(fragment, limits, rules, fallback) {
     game = { height: Number(match[1]), width: Number(match[2]), k: Number(match[3]), rule: "freestyle" };
   }
   if (fields.has("rule")) game.rule = fields.get("rule");
+  if (fields.has("opening")) game.opening = fields.get("opening");
+  if (game.opening === "free") delete game.opening;
   const fault = gameFault(game, limits, rules);
   if (fault) throw new Error(fault);
   return { game, moves: parseMoves(game, fields.get("moves") ?? "") };

@@ -2,13 +2,15 @@
 
 import { MoveTree } from "./tree.js";
 import { describeGame, pointName, sameGame } from "./notation.js";
-import { SIDE_NAMES } from "./overlay.js";
+import { newOpening, SEAT_NAMES, stageOf, stonesKey } from "./opening.js";
+import { SIDE_NAMES, signed } from "./overlay.js";
 
 export const PERSON = "person";
 
 /**
  * Fires "change" after anything that is shown changed, "notice" (detail: {text, kind, action}) for the reader,
- * and "moved" (detail: node) when a move was played and the server has judged it.
+ * "moved" (detail: node) when a move was played and the server has judged it, and "chosen" when an opening's
+ * choice was made.
  */
 export class Session extends EventTarget {
   constructor(connection) {
@@ -49,13 +51,34 @@ export class Session extends EventTarget {
     return [1, -1].filter((side) => this.players[side] !== PERSON).length;
   }
 
-  /** Who moves here: "person" or an agent's name. */
+  /** The opening by swap or swap2, until the colours are taken. */
+  get opening() {
+    return this.tree.opening?.over ? null : this.tree.opening;
+  }
+
+  /** How far the opening has come here; null in the game itself. */
+  get stage() {
+    return this.opening && stageOf(this.opening, this.node.moves());
+  }
+
+  /** Whose turn it is here: +1 or -1, a colour, or the seat of a player that has none yet. */
+  get turn() {
+    return this._turnAt(this.node);
+  }
+
+  /** Who moves here, or takes part in the opening: "person" or an agent's name. */
   get mover() {
-    return this.players[this.node.toPlay];
+    return this.players[this.turn];
+  }
+
+  /** Why points are closed here, if any are: the "opening" binds Black's first two stones, else it is the "rule". */
+  get closedBy() {
+    return this.game.opening && [0, 2].includes(this.node.depth) ? "opening" : "rule";
   }
 
   /** Whether a person may play here now. */
   get playable() {
+    if (this.stage) return !this.node.position?.over && this.mover === PERSON && this.stage.missing > 0;
     return !this.node.position?.over && (this.mover === PERSON || this.holding);
   }
 
@@ -87,27 +110,39 @@ export class Session extends EventTarget {
     const position = await this._judge(node);
     if (!position || this.node !== node) return;
     if (position.over) return this.notify("The game is over. Take a move back, or start a new game.");
+    if (this.stage && this.mover !== PERSON) return this.notify(`It is the turn of ${this.mover}.`);
+    if (this.stage && !this.stage.missing) return this.notify(`${this.verdict()}, under the board.`);
     if (!this.playable) return this.notify(`It is the turn of ${this.mover}. Pause to play for it.`);
     if (!position.legal[action]) {
-      const why = node.moves().includes(action) ? "the point is taken" : "it is forbidden to Black";
+      const taken = node.moves().includes(action);
+      if (!taken && this.closedBy === "opening") return this.notify(await this._refusal(node, action));
+      const why = taken ? "the point is taken" : "it is forbidden to Black";
       return this.notify(`${pointName(this.game, action)} cannot be played here: ${why}.`);
     }
     if (this.numAgents < 2) this.holding = false;
     this._append(action);
   }
 
+  /** A person chooses in an opening: "white", "black" or "add". */
+  choose(kind) {
+    if (!this.stage?.choices.includes(kind) || this.mover !== PERSON) return;
+    if (this.numAgents < 2) this.holding = false;
+    this._choose(kind);
+    this._arrived();
+  }
+
   undo() {
     let node = this.node.parent;
     if (!node) return;
     // Against an agent, back to the person's own turn.
-    while (this.numAgents === 1 && node.parent && this.players[node.toPlay] !== PERSON) node = node.parent;
+    while (this.numAgents === 1 && node.parent && this._playerAt(node) !== PERSON) node = node.parent;
     this.goTo(node);
   }
 
   redo() {
     let node = this.node.preferred;
     if (!node) return;
-    while (this.numAgents === 1 && node.preferred && this.players[node.toPlay] !== PERSON) node = node.preferred;
+    while (this.numAgents === 1 && node.preferred && this._playerAt(node) !== PERSON) node = node.preferred;
     this.goTo(node);
   }
 
@@ -161,9 +196,12 @@ export class Session extends EventTarget {
     this._arrived();
   }
 
-  newGame(game) {
+  /** `swap` is "swap" or "swap2" where the game begins with it. */
+  newGame(game, swap = null) {
     this._keepPrevious();
-    this._setTree(new MoveTree({ ...game }));
+    const tree = new MoveTree({ ...game });
+    if (swap) tree.opening = newOpening(swap);
+    this._setTree(tree);
     this.holding = false;
     if (this._previous.tree.root.children.length) {
       const back = { label: "Bring back the last one", run: () => this.bringBack() };
@@ -202,6 +240,7 @@ export class Session extends EventTarget {
       this._keepPrevious();
       this._setTree(new MoveTree({ ...game }));
     }
+    if (this.opening) this.tree.opening = null; // a position, from wherever it comes
     this.tree.playLine(moves);
     this.holding = holding && this.mover !== PERSON;
     this._arrived();
@@ -244,11 +283,23 @@ export class Session extends EventTarget {
     }
   }
 
+  _turnAt(node) {
+    return this.opening ? stageOf(this.opening, node.moves()).seat : node.toPlay;
+  }
+
+  _playerAt(node) {
+    return this.players[this._turnAt(node)];
+  }
+
   _append(action) {
     const child = this.tree.play(action);
     this._changed();
     this._judge(child).then((position) => {
-      if (position) this.dispatchEvent(new CustomEvent("moved", { detail: child }));
+      if (position?.over && this.opening) {
+        this.tree.remove(child);
+        this.notify(`${pointName(this.game, action)} cannot be played here: an opening must not end the game.`);
+        this._arrived();
+      } else if (position) this.dispatchEvent(new CustomEvent("moved", { detail: child }));
     });
     this._arrived();
   }
@@ -272,6 +323,16 @@ export class Session extends EventTarget {
       })
       .finally(() => (node.judging = null));
     return node.judging;
+  }
+
+  /** Why the opening's rule does not have a stone here, as the server says. */
+  async _refusal(node, action) {
+    try {
+      await this.connection.request("position", { game: this.game, moves: [...node.moves(), action] });
+      return `${pointName(this.game, action)} cannot be played here.`;
+    } catch (error) {
+      return `${error.message.replace(/^move \d+, \d+: /, "")}.`;
+    }
   }
 
   _changed() {
@@ -300,7 +361,7 @@ export class Session extends EventTarget {
     if (agentMoves) {
       const { kind, amount } = this.limit;
       const limits = { simulations: null, seconds: null, [kind]: amount };
-      return { kind: "move", node, agent: this.mover, ...limits };
+      return { kind: this.opening ? "opening" : "move", node, agent: this.mover, ...limits };
     }
     if (this.analysing && this.agent) {
       const simulations = this.welcome.limits.max_simulations;
@@ -314,10 +375,11 @@ export class Session extends EventTarget {
     const key = wanted && [wanted.kind, wanted.node.id, wanted.agent, wanted.simulations, wanted.seconds].join(" ");
     if (this.task?.key === key) return;
     if (!wanted || key === this._finished) return this._stopTask();
-    this._stopTask(false); // the server stops it for the new one
+    this._stopTask(wanted.kind === "opening"); // for a new search the server stops it
     const task = { ...wanted, key, frame: null, started: performance.now() };
     const { agent, simulations, seconds } = wanted;
     this.task = task;
+    if (task.kind === "opening") return this._ask(task);
     task.id = this.connection.search(
       { agent, game: this.game, moves: wanted.node.moves(), simulations, seconds },
       (frame) => this._receive(task, frame),
@@ -328,7 +390,7 @@ export class Session extends EventTarget {
   _stopTask(tell = true) {
     if (!this.task) return;
     clearTimeout(this.task.timer);
-    const searching = !this.task.frame?.done;
+    const searching = this.task.kind !== "opening" && !this.task.frame?.done;
     this.task = null;
     if (tell && searching && this.connection.connected) this.connection.request("stop").catch(() => {});
   }
@@ -339,8 +401,7 @@ export class Session extends EventTarget {
     this.lastAnalysis = frame;
     if (frame.done && this.task === task) {
       if (task.kind === "move" && frame.reason === "finished") {
-        const wait = this.numAgents === 2 && !this.stepping ? this.delay - (performance.now() - task.started) : 0;
-        task.timer = setTimeout(() => this._playFor(task, frame.action), Math.max(0, wait));
+        task.timer = setTimeout(() => this._playFor(task, frame.action), this._wait(task));
       } else {
         this._finished = task.kind === "analysis" ? task.key : null;
         if (task.kind === "move") this.holding = true;
@@ -351,24 +412,83 @@ export class Session extends EventTarget {
   }
 
   _playFor(task, action) {
-    if (this.task !== task || this.node !== task.node) return;
+    if (this._ends(task)) this._append(action);
+  }
+
+  /** Milliseconds before what an agent does is shown. */
+  _wait(task) {
+    if (this.numAgents < 2 || this.stepping) return 0;
+    return Math.max(0, this.delay - (performance.now() - task.started));
+  }
+
+  /** The end of an agent's turn; false where nobody waits for it any more. */
+  _ends(task) {
+    if (this.task !== task || this.node !== task.node) return false;
     this.task = null;
     if (this.stepping) {
       this.stepping = false;
       this.holding = true;
     }
-    this._append(action);
+    return true;
   }
 
   _failed(task, error) {
     if (this.task !== task) return;
     this.task = null;
     if (error.code !== "lost") {
-      if (task.kind === "move") this.holding = true;
-      else this.analysing = false;
+      if (task.kind === "analysis") this.analysing = false;
+      else this.holding = true;
       this.notify(`${task.agent}: ${error.message}`, "error");
     }
     this._changed();
+  }
+
+  // An opening by swap or swap2.
+
+  /** An agent's part: what it places is placed anew where somebody has gone back into the middle of it. */
+  _ask(task) {
+    const start = task.node.path()[this.stage.base];
+    const { agent, simulations, seconds } = task;
+    const fields = { agent, game: this.game, moves: start.moves(), swap: this.opening.swap, simulations, seconds };
+    this.connection.request("opening", fields).then(
+      (answer) => {
+        if (this.task === task) task.timer = setTimeout(() => this._openFor(task, start, answer), this._wait(task));
+      },
+      (error) => this._failed(task, error),
+    );
+  }
+
+  _openFor(task, start, { kind, moves, value }) {
+    if (!this._ends(task)) return;
+    this.tree.goTo(start);
+    if (kind !== "place") this._choose(kind, value);
+    if (!moves.length) return this._arrived();
+    for (const action of moves.slice(0, -1)) this.tree.play(action);
+    this._append(moves.at(-1));
+  }
+
+  /** What the player whose turn it is makes of the stones. Once colours are taken, going back asks nobody again. */
+  _choose(kind, value = null) {
+    const { seat } = this.stage;
+    const [chooser, other] = [seat, -seat].map((side) => this._seatLabel(side));
+    const thinks = value === null ? "" : `: its value of the position, for White, is ${signed(value)}`;
+    if (kind === "add") {
+      const key = stonesKey(this.node.moves());
+      if (!this.opening.added.includes(key)) this.opening.added.push(key);
+      if (this.mover !== PERSON) this.notify(`${chooser} places two more stones${thinks}.`);
+    } else {
+      const color = kind === "black" ? 1 : -1;
+      if (color !== seat) this.players = { 1: this.players[-1], "-1": this.players[1] };
+      this.opening.over = true;
+      const taken = `${chooser} takes ${SIDE_NAMES[color]}${thinks}.`;
+      this.notify(`${taken} ${other} has ${SIDE_NAMES[-color]}. White moves next.`);
+    }
+    this.dispatchEvent(new Event("chosen"));
+  }
+
+  _seatLabel(seat) {
+    const name = this.players[seat];
+    return name === PERSON ? SEAT_NAMES[seat] : `${SEAT_NAMES[seat]} (${name})`;
   }
 
   /** The network's value along the whole line, where some is not known yet. */
@@ -394,6 +514,12 @@ export class Session extends EventTarget {
   /** Who won or is to move, in words. */
   verdict() {
     const { position } = this.node;
+    if (this.stage && !position?.over) {
+      const { seat, missing } = this.stage;
+      if (!missing) return `${SEAT_NAMES[seat]}: choose a colour`;
+      const more = missing < 3 ? " more" : "";
+      return `${SEAT_NAMES[seat]}: place ${missing}${more} stone${missing > 1 ? "s" : ""}`;
+    }
     if (!position?.over) return `${SIDE_NAMES[this.node.toPlay]} to move`;
     if (!position.winner) return "A draw: the board is full";
     const count = position.winning_points.length;

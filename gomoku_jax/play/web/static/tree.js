@@ -43,6 +43,7 @@ class Node {
 export class MoveTree {
   constructor(game) {
     this.game = game;
+    this.opening = null; // of a game that begins with swap or swap2: see opening.js
     this.root = new Node(null, null);
     this.current = this.root;
   }
@@ -94,11 +95,12 @@ export class MoveTree {
   /** Plain data, for the tab's storage. */
   toJSON() {
     const pack = (node) => [node.action, node.children.map(pack), node.children.indexOf(node.preferred)];
-    return { game: this.game, tree: pack(this.root), moves: this.current.moves() };
+    return { game: this.game, opening: this.opening, tree: pack(this.root), moves: this.current.moves() };
   }
 
-  static fromJSON({ game, tree, moves }) {
+  static fromJSON({ game, opening, tree, moves }) {
     const made = new MoveTree(game);
+    made.opening = opening ?? null;
     const unpack = (node, [, children, preferred]) => {
       for (const packed of children) unpack(made.child(node, packed[0]), packed);
       node.preferred = node.children[preferred] ?? null;
