@@ -43,14 +43,15 @@ def allowed_by_hand(height: int, width: int, away: int, stones: list[int]) -> se
 @pytest.mark.parametrize(("opening", "away"), [("pro", 3), ("long_pro", 4)])
 @pytest.mark.parametrize("size", [(15, 15, 5), (8, 9, 5), (9, 6, 4)])
 def test_the_opening_binds_blacks_first_two_stones(opening, away, size):
-    game = Gomoku(*size, opening=opening)
+    height, width, k = size
+    game = Gomoku(height, width, k, opening=opening)
     rng = np.random.default_rng(3)
     steps, masks = jax.jit(game.step), jax.jit(game.legal_action_mask)
     asked = jax.jit(jax.vmap(game.is_legal, (None, 0)))
     for _ in range(6):
         state, stones = game.init(), []
         for _ in range(5):
-            allowed = allowed_by_hand(*size[:2], away, stones)
+            allowed = allowed_by_hand(height, width, away, stones)
             assert set(np.flatnonzero(masks(state)).tolist()) == allowed
             assert set(np.flatnonzero(asked(state, np.arange(game.num_actions))).tolist()) == allowed
             refused = sorted(set(range(game.num_actions)) - allowed)
@@ -195,7 +196,8 @@ def test_an_opener_places_even_stones_and_takes_the_better_side():
     opener = Opener(SMALL, corner_stones, seed=5)
     for stones in opener.proposals(4):
         assert all(move % 6 >= 3 for move in stones)
-    assert opener.choose((0, 6, 12), may_add=True) == Choice("black", (), pytest.approx(-0.85))
+    choice = opener.choose((0, 6, 12), may_add=True)
+    assert choice.kind == "black" and not choice.stones and choice.value == pytest.approx(-0.85)
     even = opener.choose((5, 11, 17), may_add=True)
     assert even.kind == "add" and abs(0.05) < DECISIVE and even.value == pytest.approx(0.05)
     assert len(even.stones) == 2 and all(move % 6 >= 3 for move in even.stones)
@@ -217,16 +219,12 @@ def test_the_slow_judge_is_asked_about_few():
 
 def test_a_match_by_swap2():
     agent, other = parse_player("6x6x4@0"), parse_player("tactical")
-    players = [spec.make(SMALL) for spec in (agent, other)]
-
-    def openers():
-        return [spec_opener(spec, SMALL, seed) for seed, spec in enumerate((agent, other))]
-
-    result = play_swap_match(*players, SMALL, "swap2", *openers(), num_games=13, seed=2)
-    assert result.num_games == 13
+    a, b = agent.make(SMALL), other.make(SMALL)
+    a_opener, b_opener = spec_opener(agent, SMALL, 0), spec_opener(other, SMALL, 1)
+    result = play_swap_match(a, b, SMALL, "swap2", a_opener, b_opener, num_games=13, seed=2)
+    assert result.num_games == 13 and agent.make_values is not None
     judge = batch_judge(SMALL, agent.make_values(SMALL))
-    again = openers()
-    proposals = [opener.proposals(count) for opener, count in zip(again, (7, 6), strict=True)]
+    proposals = spec_opener(agent, SMALL, 0).proposals(7), spec_opener(other, SMALL, 1).proposals(6)
     for number, moves in enumerate(result.games):
         a_places = number % 2 == 0
         stones = result.opening_stones[number]
