@@ -3,6 +3,7 @@
 python experiments/train.py
 python experiments/train.py --preset tictactoe --workdir runs/ttt
 python experiments/train.py --preset 6x6x4 --search.num-simulations 64 --seed 1
+python experiments/train.py --preset tictactoe --game.width 4 --other-rules exact --network.planes rules
 python experiments/train.py --workdir runs/ttt --resume --iterations 100
 """
 

@@ -23,7 +23,8 @@ from gomoku_jax import learn, replay
 from gomoku_jax.config import TrainConfig, from_dict, to_dict
 from gomoku_jax.game import Gomoku
 from gomoku_jax.network import init_network
-from gomoku_jax.selfplay import Positions, SelfplayState, init_selfplay
+from gomoku_jax.selfplay import Positions, SelfplayState
+from gomoku_jax.selfplay_rules import init_selfplay_of_rules
 
 CHECKPOINT_FOLDER = "checkpoints"
 CONFIG_FILE = "config.json"
@@ -31,7 +32,7 @@ _MANIFEST_FILE = "manifest.json"  # of each checkpoint: sizes and checksums of i
 
 
 class CheckpointError(Exception):
-    """No checkpoint to restore, or one of another board, rule or network."""
+    """No checkpoint to restore, or one of another board, rules or network."""
 
 
 class Progress(struct.PyTreeNode):
@@ -75,6 +76,20 @@ def total_updates(config: TrainConfig) -> int | None:
     return config.iterations * config.learn.updates_per_iteration
 
 
+def init_progress(config: TrainConfig) -> Progress:
+    """The counters before the first iteration."""
+    return Progress(
+        iteration=np.asarray(0, np.int64),
+        games=np.asarray(0, np.int64),
+        positions=np.asarray(0, np.int64),
+        seconds=np.asarray(0.0, np.float64),
+        cpu_seconds=np.asarray(0.0, np.float64),
+        num_playouts=np.asarray(config.evaluation.num_playouts, np.int64),
+        best_score=np.asarray(-1.0, np.float64),
+        best_iteration=np.asarray(0, np.int64),
+    )
+
+
 def init_training_state(config: TrainConfig) -> TrainingState:
     """The state before the first iteration."""
     game = Gomoku.from_config(config.game)
@@ -87,22 +102,15 @@ def init_training_state(config: TrainConfig) -> TrainingState:
         policy_target=jnp.zeros(game.num_actions, jnp.float32),
         policy_weight=jnp.zeros((), jnp.float32),
         value_target=jnp.zeros((), jnp.float32),
+        rule=jnp.zeros((), jnp.int8) if config.other_rules else None,
     )
+    games = [Gomoku.from_config(game) for game in config.games]
     return TrainingState(
         learner=learn.init_train_state(init_network(config.network, game, network_key), optimizer),
         replay=replay.init(config.replay.capacity, example),
-        selfplay=init_selfplay(game, config.selfplay, selfplay_key),
+        selfplay=init_selfplay_of_rules(games, config.selfplay, selfplay_key),
         key=key,
-        progress=Progress(
-            iteration=np.asarray(0, np.int64),
-            games=np.asarray(0, np.int64),
-            positions=np.asarray(0, np.int64),
-            seconds=np.asarray(0.0, np.float64),
-            cpu_seconds=np.asarray(0.0, np.float64),
-            num_playouts=np.asarray(config.evaluation.num_playouts, np.int64),
-            best_score=np.asarray(-1.0, np.float64),
-            best_iteration=np.asarray(0, np.int64),
-        ),
+        progress=init_progress(config),
     )
 
 
@@ -222,7 +230,7 @@ def _read(folder: pathlib.Path, step: int) -> tuple[TrainConfig, dict[str, np.nd
 
 def _check_same(config: TrainConfig, saved: TrainConfig, path: pathlib.Path) -> None:
     """Refuses a checkpoint whose arrays mean something else."""
-    for name in ("game", "network"):
+    for name in ("game", "network", "other_rules"):
         ours, theirs = getattr(config, name), getattr(saved, name)
         if ours != theirs:
             raise CheckpointError(f"the checkpoint in {path} has {name} {theirs}, this run has {ours}")
@@ -247,7 +255,7 @@ def restore_checkpoint(
         The checkpoint's config, the state, and a message for each newer checkpoint that was passed over.
 
     Raises:
-        CheckpointError: there is none, none reads, or it is of another board, rule or network.
+        CheckpointError: there is none, none reads, or it is of another board, rules or network.
     """
     folder = pathlib.Path(workdir) / CHECKPOINT_FOLDER
     steps = checkpoint_steps(workdir)
@@ -275,10 +283,7 @@ def _abstract_state(config: TrainConfig) -> TrainingState:
         state = init_training_state(config)
         return state.replace(progress=None)
 
-    progress = Progress(*(np.asarray(0, np.int64) for _ in range(8)))
-    zero = np.asarray(0.0)
-    progress = progress.replace(seconds=zero, cpu_seconds=zero, best_score=zero)
-    return jax.eval_shape(build).replace(progress=progress)
+    return jax.eval_shape(build).replace(progress=init_progress(config))
 
 
 def load_checkpoint(path: str | pathlib.Path) -> TrainingState:

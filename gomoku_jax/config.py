@@ -19,7 +19,7 @@ OPENING_DISTANCE = {"pro": 3, "long_pro": 4}  # points from Black's first stone 
 Rule = Literal["freestyle", "exact", "caro", "caro_overline", "renju"]
 Forbidden = Literal["illegal", "loses"]
 Opening = Literal["free", "pro", "long_pro"]
-Planes = Literal["all", "stones"]
+Planes = Literal["all", "stones", "rules"]
 
 
 def _require(condition: bool, name: str, value: Any, allowed: str) -> None:
@@ -92,7 +92,7 @@ class NetworkConfig:
     num_blocks: int = 3  # resnet: residual blocks of two 3x3 convolutions
     conv_channels: tuple[int, ...] = (32, 64, 128)  # conv: filters of its 3x3 convolutions
     value_hidden: int = 64  # units of the hidden layer of the value head
-    planes: Planes = "all"  # input: "all" four planes, or the two of "stones"
+    planes: Planes = "all"  # input: "all" four planes, the two of "stones", or "rules": all and one a rule
     dtype: Literal["float32", "bfloat16"] = "float32"  # of the computation; parameters stay float32
     inference_dtype: Literal["float32", "bfloat16"] | None = None  # of search; None is `dtype`
 
@@ -106,7 +106,7 @@ class NetworkConfig:
         for channels in self.conv_channels:
             _require_int("network.conv_channels", channels, 1)
         _require_int("network.value_hidden", self.value_hidden, 1)
-        _require_choice("network.planes", self.planes, ("all", "stones"))
+        _require_choice("network.planes", self.planes, typing.get_args(Planes))
         _require_choice("network.dtype", self.dtype, ("float32", "bfloat16"))
         if self.inference_dtype is not None:
             _require_choice("network.inference_dtype", self.inference_dtype, ("float32", "bfloat16"))
@@ -314,6 +314,7 @@ class TrainConfig:
     max_minutes: float = 0.0  # the run ends when they are spent, and the learning rate follows; 0 is no limit
     clock: Literal["wall", "cpu"] = "wall"  # what max_minutes counts; "cpu" is the process's, over all cores
     snapshot_every: int = 0  # iterations between agents kept for later; 0 keeps none
+    other_rules: tuple[Rule, ...] = ()  # learned besides the game's, each from as many games of self-play
 
     def __post_init__(self):
         _require_int("iterations", self.iterations, 1)
@@ -344,6 +345,29 @@ class TrainConfig:
             self.selfplay.fast_simulations,
             f"at most search.num_simulations = {self.search.num_simulations}",
         )
+        self._check_rules()
+
+    def _check_rules(self) -> None:
+        if not self.other_rules:
+            return
+        name, others = "other_rules", self.other_rules
+        different = len({self.game.rule, *others}) == 1 + len(others)
+        allowed = f"a tuple of different rules, none of them the game's own, {self.game.rule}"
+        _require(isinstance(others, tuple) and different, name, others, allowed)
+        try:
+            games = self.games
+        except ValueError as error:
+            raise ValueError(f"{name} = {others!r}: {error}") from None
+        planes, num_games = self.network.planes, self.selfplay.num_games
+        _require(planes == "rules", "network.planes", planes, f"'rules' with other_rules = {others!r}")
+        allowed = f"a multiple of the run's {len(games)} rules"
+        _require(num_games % len(games) == 0, "selfplay.num_games", num_games, allowed)
+
+    @property
+    def games(self) -> tuple[GameConfig, ...]:
+        """What is learned: `game`, then its board under each of `other_rules`, with `forbidden` "illegal"."""
+        others = (dataclasses.replace(self.game, rule=rule, forbidden="illegal") for rule in self.other_rules)
+        return self.game, *others
 
 
 C = TypeVar("C")

@@ -12,23 +12,42 @@ from gomoku_jax import learn, replay
 from gomoku_jax.arena import MatchGames, play_games
 from gomoku_jax.checkpoint import TrainingState, total_updates
 from gomoku_jax.config import TrainConfig
-from gomoku_jax.encode import legal_action_masks, observe, states_from_positions
+from gomoku_jax.encode import (
+    legal_action_masks,
+    legal_action_masks_of_rules,
+    observe,
+    observe_rules,
+    states_from_positions,
+)
 from gomoku_jax.game import Gomoku
 from gomoku_jax.inference import prepare
 from gomoku_jax.network import apply_network
 from gomoku_jax.players import mcts_player, policy_player, search_player
 from gomoku_jax.search import network_evaluator
-from gomoku_jax.selfplay import Positions, SelfplayState, run_selfplay
+from gomoku_jax.selfplay import Positions, SelfplayState
+from gomoku_jax.selfplay_rules import run_selfplay_of_rules
 from gomoku_jax.sharding import DATA, data_mesh, replicated, split_axis, split_spec
 from gomoku_jax.symmetry import random_symmetries
 
 
 def make_batch(game: Gomoku, config: TrainConfig, positions: Positions) -> learn.Batch:
-    """Stored positions [B, ...] → what the loss takes: planes and legal moves are made here."""
+    """Stored positions [B, ...] → what the loss takes: planes and legal moves are made here.
+
+    Args:
+        game: the run's, whose rule is that of positions which tell none.
+        config: the run.
+        positions: B of them.
+    """
     states = states_from_positions(positions.board, positions.to_play, positions.last_action)
+    if positions.rule is None:
+        observation, legal = observe(game, states, config.network.planes), legal_action_masks(game, states)
+    else:
+        games = [Gomoku.from_config(other) for other in config.games]
+        observation = observe_rules(game, states, positions.rule)
+        legal = legal_action_masks_of_rules(games, states, positions.rule)
     return learn.Batch(
-        observation=observe(game, states, config.network.planes),
-        legal=legal_action_masks(game, states),
+        observation=observation,
+        legal=legal,
         policy_target=positions.policy_target,
         policy_weight=positions.policy_weight,
         value_target=positions.value_target,
@@ -48,7 +67,7 @@ class Programs:
     """A run's jitted programs. `selfplay` and `update` donate the states that they give back."""
 
     place: Callable[[TrainingState], TrainingState]  # puts a state where the programs want it
-    selfplay: Callable[..., Any]  # (params, selfplay, replay, key) -> (selfplay, replay, stats)
+    selfplay: Callable[..., Any]  # (params, selfplay, replay, key) -> (selfplay, replay, stats [devices, R])
     update: Callable[..., Any]  # (learner, replay, key) -> (learner, metrics)
     evaluate: Callable[[int], Callable[..., MatchGames]]  # num_playouts -> (params, key) -> games
 
@@ -58,11 +77,12 @@ def make_programs(config: TrainConfig, mesh: jax.sharding.Mesh | None = None) ->
 
     Args:
         config: the run.
-        mesh: devices that share games and batches; by default all that divide both.
+        mesh: devices that share games and batches; by default all that divide both, the games of each rule.
     """
-    mesh = mesh or data_mesh(config.selfplay.num_games, config.learn.batch_size)
-    game = Gomoku.from_config(config.game)
-    evaluator = network_evaluator(game, config.network)
+    games = [Gomoku.from_config(game) for game in config.games]  # R, under the run's rules
+    mesh = mesh or data_mesh(config.selfplay.num_games // len(games), config.learn.batch_size)
+    game = games[0]
+    evaluators = [network_evaluator(game, config.network) for game in games]
     apply_fn = functools.partial(apply_network, config.network)
     optimizer = learn.make_optimizer(config.learn, total_updates(config))
     everywhere, by_game = replicated(mesh), split_axis(mesh)
@@ -73,8 +93,8 @@ def make_programs(config: TrainConfig, mesh: jax.sharding.Mesh | None = None) ->
     def play_share(params, selfplay, key):
         shard = jax.lax.axis_index(DATA)
         prepared = prepare(config.network, params)
-        selfplay, positions, is_new, stats = run_selfplay(
-            game, evaluator, share, config.search, prepared, selfplay, key, shard
+        selfplay, positions, is_new, stats = run_selfplay_of_rules(
+            games, evaluators, share, config.search, prepared, selfplay, key, shard
         )
         return selfplay, positions, is_new, jax.tree.map(lambda x: x[None], stats)
 

@@ -21,7 +21,8 @@ def save_run_agent(
         state: the run's; the parameters that play are kept, the averaged ones where there are such.
         workdir: the run folder.
         name: "best", "latest" or a snapshot's.
-        facts: more for the agent's `info`, which tells iteration, games, seconds, seed, commit and hardware.
+        facts: more for the agent's `info`, which tells iteration, games, seconds, seed, commit and hardware,
+            and the rules where it learned several.
     """
     progress = state.progress
     info: dict[str, Any] = {
@@ -32,6 +33,8 @@ def save_run_agent(
         "cpu_seconds": round(float(progress.cpu_seconds), 1),
     }
     info |= facts | {"seed": config.seed} | _origin()
+    if config.other_rules:
+        info["rules"] = [game.rule for game in config.games]
     if config.init_from is not None:
         info |= _ancestor(config.init_from)
     folder = workdir / AGENT_FOLDER / name

@@ -54,6 +54,7 @@ class Positions(struct.PyTreeNode):
         policy_target: float32 [M, A].
         policy_weight: float32 [M], weight of the policy loss.
         value_target: float32 [M] in [-1, 1], from the view of the side to move.
+        rule: int8 [M], the place in `config.RULES`; None where all are of one rule.
     """
 
     board: jax.Array
@@ -62,6 +63,7 @@ class Positions(struct.PyTreeNode):
     policy_target: jax.Array
     policy_weight: jax.Array
     value_target: jax.Array
+    rule: jax.Array | None = None
 
 
 class SelfplayState(struct.PyTreeNode):

@@ -33,6 +33,7 @@ from gomoku_jax.game import Gomoku
 from gomoku_jax.metrics import Clock, ConsoleDisplay, MetricsWriter
 from gomoku_jax.programs import Programs, make_programs, playing_params
 from gomoku_jax.run_agents import save_run_agent
+from gomoku_jax.selfplay import SelfplayStats
 from gomoku_jax.suites import load_solved
 
 _WARN_EVERY = 20  # iterations: a warning each iteration would bury the rest
@@ -83,9 +84,9 @@ def run_iteration(
     games, buffer, stats = programs.selfplay(
         playing_params(config, state), state.selfplay, state.replay, selfplay_key
     )
-    # One row a device; all entries are counts but the entropy, a mean over equal shares.
-    stats = jax.device_get(stats)
-    stats = jax.tree.map(np.sum, stats).replace(target_entropy=stats.target_entropy.mean())
+    # [devices, rules]; all entries are counts but the entropy, a mean over equal shares.
+    shares = jax.device_get(stats)
+    stats = jax.tree.map(np.sum, shares).replace(target_entropy=shares.target_entropy.mean())
     selfplay_seconds = clock.seconds
     learner, losses = state.learner, {}
     if config.max_minutes > 0 and config.learn.schedule == "warmup_cosine":
@@ -114,14 +115,19 @@ def run_iteration(
         "time/moves_per_second": config.selfplay.num_games * config.selfplay.moves_per_iteration / seconds,
     }
     if stats.games > 0:
-        metrics |= {
-            "selfplay/game_length": float(stats.game_length / stats.games),
-            "selfplay/black_wins": float(stats.black_wins / stats.games),
-            "selfplay/white_wins": float(stats.white_wins / stats.games),
-            "selfplay/draws": float(stats.draws / stats.games),
-            "selfplay/distinct_positions": distinct_share(buffer),
-        }
+        metrics |= game_metrics(stats) | {"selfplay/distinct_positions": distinct_share(buffer)}
+    if config.other_rules:
+        for i, game in enumerate(config.games):
+            of_rule = jax.tree.map(lambda x, i=i: x[:, i].sum(), shares)
+            metrics[f"selfplay/games_{game.rule}"] = int(of_rule.games)
+            metrics |= game_metrics(of_rule, f"_{game.rule}")
     return state, metrics
+
+
+def game_metrics(stats: SelfplayStats, suffix: str = "") -> dict[str, float]:
+    """How the finished games of self-play went, by `selfplay/NAME` and the suffix; empty without games."""
+    names = ("game_length", "black_wins", "white_wins", "draws") if stats.games > 0 else ()
+    return {f"selfplay/{name}{suffix}": float(getattr(stats, name) / stats.games) for name in names}
 
 
 @jax.jit
@@ -211,7 +217,7 @@ def train(
 
     Raises:
         RunExistsError: the folder holds a run and `resume` is False.
-        CheckpointError: nothing to resume, or a run of another board, rule or network.
+        CheckpointError: nothing to resume, or a run of another board, rules or network.
     """
     workdir = pathlib.Path(workdir)
     check_workdir(config, workdir, resume)

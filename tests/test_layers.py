@@ -14,7 +14,7 @@ LAYERS = (
     {"encode", "symmetry", "tactics"},
     {"conv", "network", "inference", "solver", "openings"},
     {"search"},
-    {"players", "selfplay"},
+    {"players", "selfplay", "selfplay_rules"},
     {"replay", "learn", "arena", "rating"},
     {"suites"},
     {"checkpoint", "sharding", "agent", "published"},
@@ -33,6 +33,7 @@ PARTS = {
     ("inference", "conv"),
     ("inference", "network"),
     ("presets", "config"),
+    ("selfplay_rules", "selfplay"),
 }
 
 

@@ -12,7 +12,8 @@ from test_gomocup_client import engine
 
 from gomoku_jax.agent import parse_player
 from gomoku_jax.arena import check_match, replayed_opening
-from gomoku_jax.config import GameConfig
+from gomoku_jax.config import RULES, GameConfig
+from gomoku_jax.encode import legal_action_masks, legal_action_masks_of_rules
 from gomoku_jax.game import Gomoku, IllegalMoveError, random_opening, replay_moves
 from gomoku_jax.openings import DECISIVE, FIRST, SECOND, Choice, Opener, SwapOpening, random_openings
 from gomoku_jax.play.gomocup.client import EnginePlayer
@@ -81,6 +82,18 @@ def test_a_stone_that_the_opening_does_not_have_is_refused_with_its_reason():
     assert int(replay_moves(game, "h8a1l8i8h9").move_count) == 5
     with pytest.raises(ValueError, match="is not played by the rules"):
         check_match(game, 2, 0, [[112, 0, 113]])
+
+
+def test_stored_positions_of_several_rules_know_the_opening():
+    games = [Gomoku(8, 8, 5, rule, opening="long_pro") for rule in ("exact", "renju")]
+    states = jax.tree.map(
+        lambda *leaves: jnp.stack(leaves), *(replay_moves(games[0], m) for m in ("", "d4", "d4e5"))
+    )
+    for game in games:
+        rule = jnp.full(3, RULES.index(game.rule), jnp.int8)
+        found = legal_action_masks_of_rules(games, states, rule)
+        np.testing.assert_array_equal(found, legal_action_masks(game, states))
+        assert found.sum(-1).tolist() == [4, 63, 15]
 
 
 @pytest.mark.parametrize(

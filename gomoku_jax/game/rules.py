@@ -7,6 +7,7 @@ import jax.numpy as jnp
 
 from gomoku_jax.config import (
     OPENING_DISTANCE,
+    RULES,
     Forbidden,
     GameConfig,
     Opening,
@@ -18,7 +19,7 @@ from gomoku_jax.game import renju
 from gomoku_jax.game.state import BLACK, NO_ACTION, WHITE, State
 from gomoku_jax.game.tables import ray_table
 
-NUM_PLANES = {"all": 4, "stones": 2}
+NUM_PLANES = {"all": 4, "stones": 2, "rules": 4 + len(RULES)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,9 +114,17 @@ class Gomoku:
         empty = (state.board.reshape(-1) == 0) & ~state.terminated
         if self.opening != "free":
             empty &= self.opening_mask(state)
+        return empty & ~self.forbidden_mask(state) if self._masks_forbidden else empty
+
+    def forbidden_mask(self, state: State, where: jax.typing.ArrayLike = True) -> jax.Array:
+        """Bool [A]: the empty points that are illegal for the side to move; all False but under renju.
+
+        All False, too, where `where` (bool []) is False, which costs less.
+        """
         if not self._masks_forbidden:
-            return empty
-        return empty & ~renju.forbidden_points(state.board, empty & (state.to_play == BLACK))
+            return jnp.zeros(self.num_actions, bool)
+        empty = (state.board.reshape(-1) == 0) & ~state.terminated
+        return renju.forbidden_points(state.board, empty & (state.to_play == BLACK) & where)
 
     def is_legal(self, state: State, action: jax.typing.ArrayLike) -> jax.Array:
         """Bool []: may the side to move play this int action? Any int32 may be asked."""
@@ -178,7 +187,8 @@ class Gomoku:
     def observe(self, state: State, planes: Planes = "all") -> jax.Array:
         """float32 [H, W, 4]: own stones, opponent's stones, last move, all-ones if black is to move.
 
-        `planes="stones"` gives the first two only.
+        `planes="stones"` gives the first two only; `planes="rules"` adds one for each of `config.RULES`, in
+        their order, which is all-ones for the game's own rule: [H, W, 9].
         """
         own = state.board == state.to_play
         opponent = state.board == -state.to_play
@@ -186,7 +196,8 @@ class Gomoku:
             return jnp.stack([own, opponent], axis=-1).astype(jnp.float32)
         last = (jnp.arange(self.num_actions) == state.last_action).reshape(self.shape)
         black = jnp.broadcast_to(state.to_play == BLACK, self.shape)
-        return jnp.stack([own, opponent, last, black], axis=-1).astype(jnp.float32)
+        rules = [jnp.full(self.shape, rule == self.rule) for rule in RULES] if planes == "rules" else []
+        return jnp.stack([own, opponent, last, black, *rules], axis=-1).astype(jnp.float32)
 
     def winning_line(self, state: State) -> jax.Array:
         """Bool [H, W]: the stones that won, through the last move. All False without a winner.

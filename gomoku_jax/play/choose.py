@@ -2,6 +2,7 @@
 
 import dataclasses
 import pathlib
+from typing import Any
 
 from gomoku_jax.agent import SHIPPED_FOLDER, Agent, AgentError, load_agent, read_card, shipped_agents
 from gomoku_jax.game import Gomoku
@@ -41,11 +42,26 @@ def found_runs(folder: pathlib.Path = RUNS_FOLDER) -> list[pathlib.Path]:
 
 def describe(agent: Agent) -> str:
     """Where an agent comes from and what it was trained on, in a few words."""
-    facts = [f"trained on {agent.game}"]
+    others = [rule for rule in agent.info.get("rules", ()) if rule != agent.game.rule]
+    facts = [f"trained on {agent.game}" + (f", and under {' and '.join(others)}" if others else "")]
     if "iteration" in agent.info:
         facts.append(f"iteration {agent.info['iteration']}")
     facts.append(f"{agent.network.kind} network")
     return ", ".join(facts)
+
+
+def trained_on(own: Gomoku, info: dict[str, Any], game: Gomoku) -> bool:
+    """Is `game` an agent's own, or its board under another of the rules that it learned?
+
+    Args:
+        own: the agent's game.
+        info: the agent's facts, whose `rules`, if there are any, are those it learned.
+        game: what it is to play; its opening binds two stones only, and does not matter.
+    """
+    own, game = (dataclasses.replace(g, opening="free") for g in (own, game))
+    if game.rule == own.rule or game.rule not in info.get("rules", ()):
+        return game == own
+    return game == Gomoku(own.height, own.width, own.k, game.rule)
 
 
 def choose(
@@ -72,7 +88,7 @@ def choose(
         return Choice(loaded, played, name, f"agent {name}: {describe(loaded)}{_elsewhere(loaded, played)}")
     for run in found_runs(runs):
         card = read_card(run)
-        if game is None or Gomoku.from_config(card["game"]) == game:
+        if game is None or trained_on(Gomoku.from_config(card["game"]), card["info"], game):
             loaded = load_agent(run)
             note = "the newest run here; choose another with --agent"
             return Choice(loaded, game or loaded.game, str(run), f"agent {run} ({note}): {describe(loaded)}")
@@ -113,7 +129,7 @@ def _board(agent: Agent, game: Gomoku | None) -> Gomoku:
 
 def _elsewhere(agent: Agent, game: Gomoku) -> str:
     """What to say where an agent plays a board that it was not trained on."""
-    if agent.game == game:
+    if trained_on(agent.game, agent.info, game):
         return ""
     if agent.game.k != game.k:
         return f"; it never saw {game} and knows {agent.game.k} in a row only, so expect weak play"
