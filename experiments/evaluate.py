@@ -10,11 +10,13 @@
     python experiments/evaluate.py runs/mine --solved --snapshots --solved-simulations 0 100
     python experiments/evaluate.py mcts:1000 --solved --board 6x6x4
     python experiments/evaluate.py runs/new@100 runs/old@100 --opening-stones 2 --sprt --elo0 0 --elo1 50
+    python experiments/evaluate.py runs/mine@100 runs/mine@100 --opening-stones 4 --root-vcf 9 --tree-vcf 5
 
 A player is random, tactical, vcf:PLIES, mcts:PLAYOUTS, or a run or agent folder, with @SIMULATIONS if wanted
 (@0 is the network without search), or gomocup:PATH for an engine that speaks the Gomocup protocol: an
 executable, or a command line in quotes. Against an engine the games are played one after another, and a
-crash, a time-out or an illegal move loses. With --sprt the match stops when it is clear whether the first
+crash, a time-out or an illegal move loses. --tactical-helper, --root-vcf and --tree-vcf change the first
+player's search. With --sprt the match stops when it is clear whether the first
 player is stronger.
 """
 
@@ -64,8 +66,8 @@ class Arguments:
     both sides; with --sprt, at most 2000."""
     simulations: int | None = None
     """Simulations a move of agents without @; by default as in their training."""
-    tactical_helper: bool = False
-    """The first player's search is exact one stone ahead: wins, forced blocks, double threats."""
+    helpers: tyro.conf.OmitArgPrefixes[matches.Helpers] = matches.Helpers()
+    """Of the first player's search."""
     seconds: float | None = None
     """Seconds a move, of engines (by default 5), and of agents against them (by default as many simulations
     as in their training)."""
@@ -198,8 +200,8 @@ def evaluate_solved(arguments: Arguments, command: str) -> None:
     for spec in matches.parse_players(texts, arguments.simulations):
         if spec is None:
             raise ValueError(f"{arguments.a!r}: --solved scores players that run here, not engines")
-        if arguments.tactical_helper:
-            spec = matches.helped_player(spec)
+        if arguments.helpers.options:
+            spec = arguments.helpers.player(spec)
         game = matches.choose_game(arguments.board, arguments.rule, [spec])
         numbers = arguments.solved_simulations
         perfect_play.report(spec, game, numbers, arguments.positions, arguments.seed, arguments.json, command)
@@ -221,13 +223,16 @@ def main(argv: list[str] | None = None) -> int:
             raise ValueError("a match needs two players; --solved scores one against perfect play")
         texts = (arguments.a, arguments.b)
         specs = matches.parse_players(texts, arguments.simulations)
-        if arguments.tactical_helper:
+        helpers = arguments.helpers
+        if helpers.options:
             if None in specs or specs[0] is None or specs[0].agent is None:
                 raise ValueError(
-                    f"--tactical-helper: for an agent against players that run here, not {arguments.a} "
+                    f"{helpers.options}: for an agent against players that run here, not {arguments.a} "
                     f"against {arguments.b}"
                 )
-            specs[0] = matches.helped_player(specs[0])
+            if specs[0].simulations == 0:
+                raise ValueError(f"{helpers.options}: for an agent that searches, not {specs[0].name}")
+            specs[0] = helpers.player(specs[0])
         game = matches.choose_game(arguments.board, arguments.rule, specs)
         swap = arguments.opening_rule if arguments.opening_rule in SWAPS else None
         if swap is None:
@@ -235,6 +240,8 @@ def main(argv: list[str] | None = None) -> int:
         elif arguments.opening_stones or arguments.openings is not None:
             raise ValueError(f"--opening-rule {swap}: not together with --opening-stones or --openings")
         names = [text if spec is None else spec.name for text, spec in zip(texts, specs, strict=True)]
+        if helpers.options:
+            names[0] += f" with {helpers.words}"
         openings = None
         if arguments.openings is not None:
             openings = matches.load_openings(arguments.openings, game).openings

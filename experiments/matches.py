@@ -53,21 +53,50 @@ def parse_players(texts: Sequence[str], simulations: int | None) -> list[PlayerS
     return specs
 
 
-def with_tactical_helper(agent: Agent) -> Agent:
-    """The agent with a search that is exact one stone ahead, see `gomoku_jax.search.tactical`."""
-    return dataclasses.replace(agent, search=dataclasses.replace(agent.search, tactical_helper=True))
+@dataclasses.dataclass(frozen=True)
+class Helpers:
+    """What helps a search, see `gomoku_jax.search.tactical`; what is not asked for stays as trained."""
 
+    tactical_helper: bool = False
+    """The search is exact one stone ahead: wins, forced blocks, double threats."""
+    root_vcf: int = 0
+    """The search plays a win by continuous fours of up to so many plies, odd; 0 leaves it as it is."""
+    tree_vcf: int = 0
+    """The search knows such wins in every position that it evaluates; 0 leaves it as it is."""
 
-def helped_player(spec: PlayerSpec) -> PlayerSpec:
-    """The player with the tactical helper in its search.
+    @property
+    def options(self) -> str:
+        """As on the command line; empty where nothing was asked for."""
+        flags = ["--tactical-helper"] if self.tactical_helper else []
+        plies = {"--root-vcf": self.root_vcf, "--tree-vcf": self.tree_vcf}
+        return " ".join(flags + [f"{name} {value}" for name, value in plies.items() if value])
 
-    Raises:
-        ValueError: it is no agent.
-    """
-    if spec.agent is None:
-        raise ValueError(f"--tactical-helper: for an agent, not {spec.name}")
-    agent = with_tactical_helper(spec.agent)
-    return dataclasses.replace(spec, agent=agent, make=lambda game: agent.player(spec.simulations, game))
+    @property
+    def words(self) -> str:
+        """For names in tables, such as "helper, root-vcf 9"."""
+        return self.options.replace("tactical-", "").removeprefix("--").replace(" --", ", ")
+
+    def agent(self, agent: Agent) -> Agent:
+        """The agent with these in its search.
+
+        Raises:
+            ValueError: a number of plies that cannot be.
+        """
+        asked = {name: value for name, value in dataclasses.asdict(self).items() if value}
+        if self.root_vcf:
+            asked["reuse_tree"] = False  # which is for self-play; players search from nothing
+        return dataclasses.replace(agent, search=dataclasses.replace(agent.search, **asked))
+
+    def player(self, spec: PlayerSpec) -> PlayerSpec:
+        """The player with these in its search.
+
+        Raises:
+            ValueError: it is no agent, or a number of plies that cannot be.
+        """
+        if spec.agent is None:
+            raise ValueError(f"{self.options}: for an agent, not {spec.name}")
+        agent = self.agent(spec.agent)
+        return dataclasses.replace(spec, agent=agent, make=lambda game: agent.player(spec.simulations, game))
 
 
 def choose_game(board: str | None, rule: Rule | None, specs: Sequence[PlayerSpec | None]) -> Gomoku:

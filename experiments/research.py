@@ -51,6 +51,7 @@ ROWS: dict[str, tuple[str, tuple[str, ...]]] = {
     "surprise": ("policy-surprise weighting, half", ("--selfplay.surprise-weight", "0.5")),
     "growing-window": ("a replay window that grows as size^0.75", ("--replay.window-exponent", "0.75")),
     "tactical-helper": ("the tactical helper in the search", ("--search.tactical-helper",)),
+    "tree-vcf": ("wins by continuous fours of 5 plies in the search", ("--search.tree-vcf", "5")),
 }
 
 

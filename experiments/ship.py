@@ -201,7 +201,7 @@ def main(argv: list[str] | None = None) -> int:
                 info["iterations"] = trained.iterations
         agent = dataclasses.replace(agent, info=info)
         if arguments.tactical_helper:
-            agent = matches.with_tactical_helper(agent)
+            agent = matches.Helpers(tactical_helper=True).agent(agent)
         played = play_matches(arguments, agent)
         folder = arguments.to / arguments.name
         board = from_dict(GameConfig, to_dict(agent.game))

@@ -139,6 +139,7 @@ class SearchConfig:
     backend: Literal["fast", "mctx"] = "fast"  # the simulation loop: "mctx" is the stock one
     tactical_helper: bool = False  # every evaluated position is looked at for wins in one and double threats
     root_vcf: int = 0  # plies of wins by continuous fours looked for at the root, odd; 0 looks for none
+    tree_vcf: int = 0  # the same in every evaluated position, with few fours tried in each
 
     def __post_init__(self):
         _require_choice("search.algorithm", self.algorithm, ("puct", "gumbel"))
@@ -160,9 +161,9 @@ class SearchConfig:
         if self.algorithm == "gumbel":
             allowed = "of puct only; gumbel completes Q by its mixed value"
             _require(self.q_scaling == "none", "search.q_scaling", self.q_scaling, allowed)
-        _require_int("search.root_vcf", self.root_vcf, 0)
-        allowed = "an odd number of plies, or 0 for none"
-        _require(self.root_vcf == 0 or self.root_vcf % 2 == 1, "search.root_vcf", self.root_vcf, allowed)
+        for name, plies in (("search.root_vcf", self.root_vcf), ("search.tree_vcf", self.tree_vcf)):
+            _require_int(name, plies, 0)
+            _require(plies == 0 or plies % 2 == 1, name, plies, "an odd number of plies, or 0 for none")
         if self.reuse_tree:
             _require(self.root_vcf == 0, "search.root_vcf", self.root_vcf, "0 with search.reuse_tree")
             allowed = "needs algorithm puct (gumbel plans its root visits from none) and backend fast"

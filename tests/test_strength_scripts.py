@@ -1,17 +1,19 @@
 """The scripts that measure strength against perfect play, and the research table."""
 
+import dataclasses
 import json
 import shutil
 
 import chex
 import numpy as np
 import pytest
+from matches import Helpers, player_facts
 from rows import read_rows
 from scipy import stats
 from test_scripts import script, status_and_error
 
 import gomoku_jax as gj
-from gomoku_jax.agent import SHIPPED_FOLDER, save_agent
+from gomoku_jax.agent import SHIPPED_FOLDER, parse_player, save_agent
 from gomoku_jax.config import GameConfig
 from gomoku_jax.suites import load_solved
 
@@ -40,6 +42,9 @@ def test_solve_tells_values_and_repeats_a_shipped_set(capsys, tmp_path):
         ("evaluate", ["random"], ["two players"]),
         ("evaluate", ["random", "tictactoe", "--tactical-helper"], ["random", "tictactoe", "for an agent"]),
         ("evaluate", ["tactical", "--solved", "--tactical-helper"], ["tactical", "for an agent"]),
+        ("evaluate", ["random", "tictactoe", "--root-vcf", "9"], ["--root-vcf 9", "for an agent"]),
+        ("evaluate", ["tictactoe@0", "random", "--tree-vcf", "5"], ["--tree-vcf 5", "that searches"]),
+        ("evaluate", ["tictactoe", "random", "--tree-vcf", "4"], ["search.tree_vcf = 4", "odd"]),
         ("evaluate", ["gomocup:x", "--solved"], ["gomocup:x", "engines"]),
         ("evaluate", ["random", "--solved", "--board", "3x3x3", "--positions", "900"], ["900", "431"]),
         ("ship", ["tictactoe", "mine", "--training", "x", "--results", "no/such.jsonl"], ["no/such.jsonl"]),
@@ -52,6 +57,24 @@ def test_refusals(name, argv, words, capsys):
     code, text = status_and_error(capsys, name, argv)
     assert code == 2 and "Traceback" not in text
     assert all(word in text for word in words), text
+
+
+def test_helpers_change_what_was_asked_for():
+    agent = gj.load_agent("tictactoe")
+    search = dataclasses.replace(agent.search, algorithm="puct", reuse_tree=True, tactical_helper=True)
+    agent = dataclasses.replace(agent, search=search)
+    assert Helpers().agent(agent).search == search and Helpers().options == ""
+    assert Helpers(tree_vcf=5).agent(agent).search == dataclasses.replace(search, tree_vcf=5)
+    # A tree that is kept is not looked at anew; players keep none.
+    expected = dataclasses.replace(search, root_vcf=9, reuse_tree=False)
+    assert Helpers(root_vcf=9).agent(agent).search == expected
+    helpers = Helpers(tactical_helper=True, root_vcf=9, tree_vcf=5)
+    assert helpers.options == "--tactical-helper --root-vcf 9 --tree-vcf 5"
+    assert helpers.words == "helper, root-vcf 9, tree-vcf 5"
+    player = helpers.player(parse_player("tictactoe@8"))
+    assert player.agent is not None and player.simulations == 8
+    facts = player_facts(player)["search"]
+    assert facts["tactical_helper"] and (facts["root_vcf"], facts["tree_vcf"]) == (9, 5)
 
 
 def test_evaluate_against_perfect_play(capsys, tmp_path):

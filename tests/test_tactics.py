@@ -1,5 +1,6 @@
 """Fours, fives and wins by continuous fours, against a search of all moves in plain Python."""
 
+import dataclasses
 import json
 import pathlib
 
@@ -30,6 +31,8 @@ from gomoku_jax.encode import states_from_positions
 from gomoku_jax.game import Gomoku, State, format_action
 from gomoku_jax.network import NetworkOutput
 from gomoku_jax.search import search_with
+from gomoku_jax.search.tactical import helped
+from gomoku_jax.search.types import MASKED_LOGIT
 from gomoku_jax.tactics import NONE, UNKNOWN, WON, solve_vcf
 from gomoku_jax.tactics.bits import from_bits, stones_of, stopping_points
 
@@ -62,8 +65,11 @@ def positions(game: Gomoku, count: int, stones: float, seed: int) -> tuple[np.nd
     return np.stack(boards), np.asarray(colors)
 
 
-def assert_wins(game: Gomoku, board: list[list[int]], color: int, line: list[int]) -> None:
-    """The line is legal fours, each answered as it must be, up to a five or a four that nobody stops."""
+def assert_wins(game: Gomoku, board: list[list[int]], color: int, line: list[int]) -> int:
+    """The line is legal fours, each answered as it must be, up to a five or a four that nobody stops.
+
+    Returns the plies up to the five.
+    """
     *moves, (row, col) = [divmod(action, game.width) for action in line]
     for number, (r, c) in enumerate(moves):
         assert board[r][c] == 0
@@ -77,10 +83,12 @@ def assert_wins(game: Gomoku, board: list[list[int]], color: int, line: list[int
             board[r][c] = -color
     assert board[row][col] == 0 and is_legal(board, (row, col), game.rule, color)
     board[row][col] = color
-    if not stone_wins(board, (row, col), game.k, game.rule):
-        assert winning_cells(board, game.k, game.rule, color)
-        assert not winning_cells(board, game.k, game.rule, -color)
-        assert not replies(board, game.k, game.rule, color)
+    if stone_wins(board, (row, col), game.k, game.rule):
+        return len(line)
+    assert winning_cells(board, game.k, game.rule, color)
+    assert not winning_cells(board, game.k, game.rule, -color)
+    assert not replies(board, game.k, game.rule, color)
+    return len(line) + 2
 
 
 def open_four(board: list[list[int]], cell: tuple[int, int], k: int, rule: str, color: int) -> bool:
@@ -178,8 +186,16 @@ def test_wins_are_those_of_a_search_of_all_moves(rule: Rule):
         assert found.action[i] == line[0]
         plain = boards[i].astype(int).tolist()
         assert four_wins(plain, divmod(line[0], game.width), game.k, rule, int(colors[i]), 3)
-        assert_wins(game, plain, int(colors[i]), line)
+        assert assert_wins(game, plain, int(colors[i]), line) == found.plies[i]
     assert (np.asarray(found.line)[~np.asarray(expected)] == -1).all()
+    assert (np.asarray(found.plies)[~np.asarray(expected)] == 0).all()
+    short = jax.device_get(solve_vcf(game, states_of(boards, colors), 7, 2000, 16, within=3))
+    expected = [
+        has_vcf(board.astype(int).tolist(), game.k, rule, int(color), 1)
+        for board, color in zip(boards, colors, strict=True)
+    ]
+    np.testing.assert_array_equal(short.result, np.where(expected, WON, NONE))
+    assert (short.plies[expected] == 3).all() and any(expected)
 
 
 def test_published_puzzles():
@@ -219,6 +235,9 @@ def test_bounds():
     for bad in ({"max_depth": 2}, {"max_depth": 0}, {"max_nodes": 0}, {"num_lanes": 0}):
         with pytest.raises(ValueError, match=next(iter(bad))):
             solve_vcf(game, batch, **bad)
+    for within in (0, 2, 5):
+        with pytest.raises(ValueError, match=rf"within = {within}: .* max_depth = 3"):
+            solve_vcf(game, batch, 3, within=within)
 
 
 @pytest.mark.slow
@@ -233,17 +252,22 @@ def test_lanes_and_their_number_change_nothing():
 
 
 @pytest.mark.parametrize(("algorithm", "backend"), [("gumbel", "fast"), ("puct", "mctx")])
-def test_a_search_plays_what_is_proved_at_its_root(algorithm, backend):
-    """The first four of a win, else a stop to the other side's win, whatever the network thinks."""
+def test_a_search_plays_and_is_told_what_is_proved(algorithm, backend):
+    """The first four of a win, else a stop to the other side's win, whatever the network thinks.
+
+    A move visited once is worth what the position behind it is: lost, where the other side wins by fours.
+    """
     game = Gomoku(6, 7, 4)
-    boards, colors = positions(game, 48, 0.33, seed=7)
+    boards, colors = positions(game, 80, 0.24, seed=7)
     states = states_of(boards, colors)
 
     def flat(params, states):
         batch = states.to_play.shape[0]
         return NetworkOutput(jnp.zeros((batch, game.num_actions)), jnp.full(batch, -0.5))
 
-    config = gj.SearchConfig(algorithm, num_simulations=6, backend=backend, root_vcf=5).greedy()
+    config = gj.SearchConfig(
+        algorithm, num_simulations=6, backend=backend, root_vcf=5, tree_vcf=5, ply_discount=0.9
+    ).greedy()
     output = jax.jit(lambda: search_with(game, flat, None, jax.random.key(0), states, config))()
     found = jax.device_get(solve_vcf(game, states, 5))
     blocks = np.asarray(jax.vmap(game.blocking_actions)(states, -states.to_play))
@@ -252,6 +276,8 @@ def test_a_search_plays_what_is_proved_at_its_root(algorithm, backend):
         action, weights = int(output.action[i]), np.asarray(output.action_weights[i])
         if found.result[i] == WON:
             assert action == found.action[i] and weights[action] == 1
+            # As the win is worth, not a mean with what the network says below it.
+            assert output.root_value[i] == pytest.approx(0.9 ** (found.plies[i] - 1))
             kinds.add("won")
         elif blocks[i].any():
             assert blocks[i][action] and weights[~blocks[i]].sum() == 0
@@ -261,13 +287,58 @@ def test_a_search_plays_what_is_proved_at_its_root(algorithm, backend):
             kinds.add("quiet")
     assert kinds == {"won", "blocks", "quiet"}
 
+    kinds = set()
+    once = (np.asarray(output.visit_counts) == 1) & (found.result != WON)[:, None]
+    for i, action in list(zip(*np.nonzero(once), strict=True))[::2]:
+        board, color = boards[i].astype(int).tolist(), int(colors[i])
+        row, col = divmod(int(action), game.width)
+        board[row][col] = color
+        least = next((n for n in range(3) if has_vcf(board, game.k, game.rule, -color, n)), None)
+        # The shortest of several wins need not be the first that is found.
+        values = [-0.5] if least is None else [0.9 ** (2 * fours) for fours in range(least, 3)]
+        assert any(output.q_values[i, action] == pytest.approx(-0.9 * value) for value in values)
+        kinds.add(least)
+    assert kinds >= {0, 1}
+    assert None in kinds or algorithm == "puct"  # which comes back to what is not lost
 
-def test_bad_depths_at_the_root_are_refused():
+
+def test_bad_depths_are_refused():
     for bad in (2, -1):
         with pytest.raises(ValueError, match=rf"search.root_vcf = {bad}"):
             gj.SearchConfig(root_vcf=bad)
+        with pytest.raises(ValueError, match=rf"search.tree_vcf = {bad}"):
+            gj.SearchConfig(tree_vcf=bad)
     with pytest.raises(ValueError, match=r"0 with search\.reuse_tree"):
         gj.SearchConfig(root_vcf=5, reuse_tree=True)
+
+
+def test_evaluated_positions_are_worth_what_is_proved():
+    """Wins of up to two fours and a five; elsewhere, and in ended games, what the other helper says."""
+    game = Gomoku(6, 7, 4)
+    boards, colors = positions(game, 60, 0.33, seed=7)
+    over = gj.replay_moves(game, "a1a2b1b2c1c2d1")
+    states = jax.tree.map(lambda x, y: jnp.concatenate([x, y[None]]), states_of(boards, colors), over)
+
+    def flat(params, states):
+        batch = states.to_play.shape[0]
+        return NetworkOutput(jnp.zeros((batch, game.num_actions)), jnp.full(batch, -0.5))
+
+    config = gj.SearchConfig(tactical_helper=True, tree_vcf=5, ply_discount=0.9)
+    plain = dataclasses.replace(config, tree_vcf=0)
+    output, before = (jax.jit(helped(game, flat, c))(None, states) for c in (config, plain))
+    allowed = np.asarray(output.policy_logits > MASKED_LOGIT / 2)
+    won = np.zeros(61, bool)
+    for i, (board, color) in enumerate(zip(boards, colors, strict=True)):
+        rows, color = board.astype(int).tolist(), int(color)
+        won[i] = has_vcf(rows, game.k, game.rule, color, 2)
+        if won[i]:
+            (action,) = np.flatnonzero(allowed[i])
+            assert four_wins(rows, divmod(int(action), 7), game.k, game.rule, color, 2)
+            least = 3 if four_wins(rows, divmod(int(action), 7), game.k, game.rule, color, 1) else 5
+            assert output.value[i] in (pytest.approx(0.9 ** (least - 1)), pytest.approx(0.9**4))
+    np.testing.assert_array_equal(output.value[~won], before.value[~won])
+    np.testing.assert_array_equal(output.policy_logits[~won], before.policy_logits[~won])
+    assert 10 < won.sum() < 50
 
 
 def test_a_player_wins_by_fours_and_else_wins_and_blocks_at_once():

@@ -36,6 +36,7 @@ class SearchTree(struct.PyTreeNode):
         q_values: float32 [B, N, A], from the view of the side to move at the node; 0 for unvisited
             actions, a finite minimum for illegal ones.
         exploration: float32 [B, N, A], prior / (1 + visits) of the actions; None in a Gumbel search.
+        proved: bool [B], where the root's raw value is exact.
         root_gumbel: float32 [B, A], the noise of a Gumbel search; None in PUCT.
         num_nodes: int32 [B], nodes in use; the next one is made there.
         num_simulations: int32 [], simulations run.
@@ -54,6 +55,7 @@ class SearchTree(struct.PyTreeNode):
     prior_logits: jax.Array
     q_values: jax.Array
     exploration: jax.Array | None
+    proved: jax.Array
     root_gumbel: jax.Array | None
     num_nodes: jax.Array
     num_simulations: jax.Array
@@ -96,6 +98,7 @@ def new_tree(
     states: State,
     prior_logits: jax.Array,
     value: jax.Array,
+    proved: jax.Array,
     capacity: int,
     *,
     explores: bool,
@@ -109,6 +112,7 @@ def new_tree(
         states: B games.
         prior_logits: float32 [B, A], masked.
         value: float32 [B].
+        proved: bool [B], where it is exact.
         capacity: N, at least 1.
         explores: whether the search is PUCT.
         root_gumbel: float32 [B, A] of a Gumbel search.
@@ -134,6 +138,7 @@ def new_tree(
         prior_logits=nodes(prior_logits),
         q_values=nodes(initial_q_values(prior_logits)),
         exploration=nodes(jax.nn.softmax(prior_logits, axis=-1)) if explores else None,
+        proved=proved,
         root_gumbel=root_gumbel,
         num_nodes=jnp.ones(batch, jnp.int32),
         num_simulations=jnp.int32(0),
@@ -308,6 +313,7 @@ def subtree(tree: SearchTree, actions: jax.Array, most_nodes: int) -> tuple[Sear
         prior_logits=move(tree.prior_logits),
         q_values=move(tree.q_values),
         exploration=None if tree.exploration is None else move(tree.exploration),
+        proved=jnp.zeros(batch, bool),
         num_nodes=count,
     )
     return moved, keep

@@ -90,25 +90,26 @@ def search_with(
 
 
 def _root(game: Gomoku, evaluate: Evaluator, params, key, states: State, config: SearchConfig):
-    """Masked prior logits [B, A] with their noise, and values [B]."""
+    """Masked prior logits [B, A] with their noise, values [B], and where these are proved, bool [B]."""
     legal = legal_action_masks(game, states)
     output = evaluate(params, states)
     prior_logits = mask_logits(output.policy_logits, legal)
-    value = output.value
+    value, proved = output.value, jnp.zeros(output.value.shape, bool)
     if config.root_vcf > 0:
-        prior_logits, value = forced_at_root(game, states, prior_logits, value, config)
-        legal &= prior_logits > MASKED_LOGIT / 2
+        prior_logits, value, proved = forced_at_root(game, states, prior_logits, value, config)
+    if config.root_vcf > 0 or config.tree_vcf > 0:
+        legal &= prior_logits > MASKED_LOGIT / 2  # noise is for the moves that are left
     if config.algorithm == "puct" and config.dirichlet_fraction > 0:
         prior_logits = add_root_noise(
             key, prior_logits, legal, config.dirichlet_fraction, config.dirichlet_alpha
         )
-    return prior_logits, value
+    return prior_logits, value, proved
 
 
 def _search_on_mctx(game, evaluate, params, key, states, config) -> SearchOutput:
     evaluate = helped(game, evaluate, config)
     noise_key, search_key, draw_key = jax.random.split(key, 3)
-    prior_logits, value = _root(game, evaluate, params, noise_key, states, config)
+    prior_logits, value, proved = _root(game, evaluate, params, noise_key, states, config)
     policy_output = run_policy(game, evaluate, params, search_key, states, prior_logits, value, config)
     summary = policy_output.search_tree.summary()
     if config.algorithm == "puct":
@@ -121,7 +122,7 @@ def _search_on_mctx(game, evaluate, params, key, states, config) -> SearchOutput
         action_weights=jnp.where(legal_action_masks(game, states), policy_output.action_weights, 0.0),
         visit_counts=visits,
         q_values=jnp.where(visits > 0, summary.qvalues, 0.0),
-        root_value=summary.value,
+        root_value=jnp.where(proved, value, summary.value),
     )
 
 
@@ -142,8 +143,8 @@ def init_tree(
     """
     noise_key, search_key, draw_key = jax.random.split(key, 3)
     evaluate = helped(game, evaluate, config)
-    logits, value = _root(game, evaluate, params, noise_key, states, config)
-    make = functools.partial(new_tree, states, value=value, capacity=tree_capacity(config))
+    logits, value, proved = _root(game, evaluate, params, noise_key, states, config)
+    make = functools.partial(new_tree, states, value=value, proved=proved, capacity=tree_capacity(config))
     if config.algorithm == "puct":
         # To the bit what mctx makes of prior and key, without the noise that it would multiply by 0.
         loop_key = jax.random.split(search_key, 3)[2]
@@ -229,7 +230,7 @@ def search_output(tree: SearchTree, config: SearchConfig) -> SearchOutput:
         action_weights=jnp.where(tree.root_legal, weights, 0.0),
         visit_counts=visits,
         q_values=jnp.where(visits > 0, tree.q_values[:, ROOT], 0.0),
-        root_value=tree.value[:, ROOT],
+        root_value=jnp.where(tree.proved, tree.raw_value[:, ROOT], tree.value[:, ROOT]),
     )
 
 

@@ -24,7 +24,7 @@ class SearchOutput(struct.PyTreeNode):
         action_weights: float32 [B, A], the policy target; sums to 1, illegal actions have 0.
         visit_counts: int32 [B, A], visits of the root's actions.
         q_values: float32 [B, A], mean values of the root's actions, 0 where unvisited.
-        root_value: float32 [B], mean value of the root.
+        root_value: float32 [B], mean value of the root; what is proved, where `root_vcf` found a win.
     """
 
     action: jax.Array

@@ -1,5 +1,13 @@
 """Positions with right answers, and how agents do on them."""
 
+from gomoku_jax.suites.fours import (
+    FoursSuite,
+    KeptRate,
+    KeptWins,
+    fours_suite,
+    keeps_win,
+    kept_wins,
+)
 from gomoku_jax.suites.perfect_play import (
     PerfectPlay,
     Share,
@@ -18,13 +26,19 @@ from gomoku_jax.suites.tactics import (
 )
 
 __all__ = [
+    "FoursSuite",
+    "KeptRate",
+    "KeptWins",
     "PerfectPlay",
     "Share",
     "SolveRate",
     "SolveRates",
     "SolvedPositions",
     "TacticalSuite",
+    "fours_suite",
+    "keeps_win",
     "kept_share",
+    "kept_wins",
     "load_solved",
     "measure_perfect_play",
     "solve_rates",

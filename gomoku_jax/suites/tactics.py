@@ -7,7 +7,7 @@ all symmetries of the board, so a pattern is met in every direction.
 
 import dataclasses
 import functools
-from typing import Any
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -209,6 +209,24 @@ def solve_rates(player: Player, suite: TacticalSuite, key: jax.Array, batch_size
     """
     if not len(suite):
         raise ValueError(f"no tactical puzzle fits {suite.game}")
+    actions = ask_moves(player, suite, key, batch_size)
+    return SolveRates(suite, actions, suite.solutions[np.arange(len(suite)), actions])
+
+
+class _Suite(Protocol):
+    """M positions."""
+
+    def __len__(self) -> int: ...
+    def take(self, rows: np.ndarray, /) -> "_Suite": ...
+    def states(self) -> State: ...
+
+
+def ask_moves(player: Player, suite: _Suite, key: jax.Array, batch_size: int) -> np.ndarray:
+    """int32 [M]: a player's move in every position of a suite that has some. Consumes `key`.
+
+    Raises:
+        ValueError: batch_size below 1.
+    """
     if batch_size < 1:
         raise ValueError(f"batch_size = {batch_size}: at least 1")
     play, parts = jax.jit(player), []
@@ -216,5 +234,4 @@ def solve_rates(player: Player, suite: TacticalSuite, key: jax.Array, batch_size
         rows = np.arange(start, start + batch_size) % len(suite)  # the last batch is filled up from the front
         states = suite.take(rows).states()
         parts.append(np.asarray(play(jax.random.fold_in(key, start), states)))
-    actions = np.concatenate(parts)[: len(suite)]
-    return SolveRates(suite, actions, suite.solutions[np.arange(len(suite)), actions])
+    return np.concatenate(parts)[: len(suite)]

@@ -37,12 +37,15 @@ class Vcf(struct.PyTreeNode):
         action: int32 [B], the first move of the win; -1 without one.
         line: int32 [B, max_depth], a win: four, reply, four, ... up to the five, or to a four that nobody can
             stop, against the replies that are tried first; -1 behind it.
+        plies: int32 [B], of that line up to the five and with it, two more than it has where a four that
+            nobody can stop is its last; 0 without a win.
         num_nodes: int32 [B], fours tried.
     """
 
     result: jax.Array
     action: jax.Array
     line: jax.Array
+    plies: jax.Array
     num_nodes: jax.Array
 
 
@@ -64,6 +67,7 @@ class _Lanes(struct.PyTreeNode):
     moves: jax.Array  # uint32 [L, D + 1, 2, H], fours yet to try at each node: what makes two, the others
     proved: jax.Array  # bool [L], the node is won
     line: jax.Array  # int32 [L, 2 D + 1], the first win found; -1 behind it
+    plies: jax.Array  # int32 [L], of that win up to its five
     anchor: jax.Array  # int32 [L], the frame whose other replies are tried against that win; D for none
     num_nodes: jax.Array  # int32 [L]
     failed: jax.Array  # uint32 [L, T], keys of nodes without a win
@@ -76,6 +80,8 @@ def solve_vcf(
     max_depth: int = 9,
     max_nodes: jax.typing.ArrayLike = 1000,
     num_lanes: int | None = None,
+    *,
+    within: jax.typing.ArrayLike | None = None,
 ) -> Vcf:
     """Looks for a win by continuous fours of the side to move, in B games at once. Pure and jittable.
 
@@ -85,6 +91,7 @@ def solve_vcf(
         max_depth: plies up to the five and with it, an odd number from 1 on.
         max_nodes: fours tried in a position before it is given up; not static.
         num_lanes: positions searched side by side; by default 16 on the CPU and 1024 on accelerators.
+        within: a smaller depth, which is not static: one program for several.
 
     Returns:
         A win is exact: it holds against every defence, and starts with a legal move.
@@ -95,7 +102,11 @@ def solve_vcf(
     if num_lanes is None:
         num_lanes = 16 if jax.default_backend() == "cpu" else 1024
     check_bounds(max_depth, max_nodes, num_lanes)
-    return _solve(game, states, max_depth, jnp.asarray(max_nodes, jnp.int32), num_lanes)
+    within = max_depth if within is None else within
+    if isinstance(within, int) and not (0 < within <= max_depth and within % 2 == 1):
+        raise ValueError(f"within = {within}: an odd number of plies, from 1 to max_depth = {max_depth}")
+    most = (jnp.asarray(within, jnp.int32) - 1) // 2
+    return _solve(game, states, max_depth, jnp.asarray(max_nodes, jnp.int32), num_lanes, most)
 
 
 def check_bounds(max_depth: int, max_nodes: jax.typing.ArrayLike = 1, num_lanes: int = 1) -> None:
@@ -108,10 +119,11 @@ def check_bounds(max_depth: int, max_nodes: jax.typing.ArrayLike = 1, num_lanes:
 
 
 @functools.partial(jax.jit, static_argnums=(0, 2, 4))
-def _solve(game: Gomoku, states: State, max_depth: int, max_nodes: jax.Array, num_lanes: int) -> Vcf:
+def _solve(
+    game: Gomoku, states: State, max_depth: int, max_nodes: jax.Array, num_lanes: int, most: jax.Array
+) -> Vcf:
     batch = states.to_play.shape[0]
-    most = (max_depth - 1) // 2  # fours
-    num_lanes, frames = min(num_lanes, batch), max(most, 1)
+    num_lanes, frames = min(num_lanes, batch), max((max_depth - 1) // 2, 1)
     own, other = jax.vmap(stones_of)(states.board, states.to_play)
     roots = _Roots(own, other, states.to_play, states.terminated)
     lanes = _Lanes(
@@ -127,6 +139,7 @@ def _solve(game: Gomoku, states: State, max_depth: int, max_nodes: jax.Array, nu
         moves=jnp.zeros((num_lanes, frames + 1, 2, game.height), jnp.uint32),
         proved=jnp.zeros(num_lanes, bool),
         line=jnp.full((num_lanes, 2 * frames + 1), _NO_POINT, jnp.int32),
+        plies=jnp.zeros(num_lanes, jnp.int32),
         anchor=jnp.full(num_lanes, frames, jnp.int32),
         num_nodes=jnp.zeros(num_lanes, jnp.int32),
         failed=jnp.zeros((num_lanes, 2**_TABLE_BITS), jnp.uint32),
@@ -136,6 +149,7 @@ def _solve(game: Gomoku, states: State, max_depth: int, max_nodes: jax.Array, nu
         result=jnp.zeros(batch, jnp.int8),
         action=jnp.full(batch, _NO_POINT, jnp.int32),
         line=jnp.full((batch, 2 * frames + 1), _NO_POINT, jnp.int32),
+        plies=jnp.zeros(batch, jnp.int32),
         num_nodes=jnp.zeros(batch, jnp.int32),
     )
     advance = functools.partial(_advance, game, roots, most, max_nodes)
@@ -212,9 +226,12 @@ def _play_four(
 
 
 def _advance(
-    game: Gomoku, roots: _Roots, most: int, max_nodes: jax.Array, lanes: _Lanes, found: Vcf
+    game: Gomoku, roots: _Roots, most: jax.Array, max_nodes: jax.Array, lanes: _Lanes, found: Vcf
 ) -> tuple[_Lanes, Vcf]:
-    """One step of every lane: one four or one more reply tried, one frame taken back, or a root looked at."""
+    """One step of every lane: one four or one more reply tried, one frame taken back, or a root looked at.
+
+    `most`, int32 [], are the fours of a win at most.
+    """
     num_lanes, batch, frames = len(lanes.position), len(roots.color), lanes.fours.shape[1]
     rows = jnp.arange(num_lanes)
     bits = jax.vmap(functools.partial(point_bits, game))
@@ -285,6 +302,7 @@ def _advance(
     line = jnp.where((steps == base + 1) & plays[:, None], outcome.reply[:, None], line)
     line = jnp.where((steps == base + 2 * plays[:, None]) & five[:, None], look.five[:, None], line)
     line = jnp.where(is_first[:, None], line, lanes.line)
+    plies = jnp.where(is_first, 2 * depth + jnp.where(wins, 3, 1 + 2 * plays), lanes.plies)
     anchor = jnp.where(again, jnp.minimum(lanes.anchor, top), lanes.anchor)
     broken = (returns | refuted) & (top <= anchor) & (anchor < frames)
     line = jnp.where(broken[:, None], _NO_POINT, line)
@@ -318,6 +336,7 @@ def _advance(
         result=found.result.at[where].set(result, mode="drop"),
         action=found.action.at[where].set(line[:, 0], mode="drop"),
         line=found.line.at[where].set(line, mode="drop"),
+        plies=found.plies.at[where].set(jnp.where(done_won, plies, 0), mode="drop"),
         num_nodes=found.num_nodes.at[where].set(num_nodes, mode="drop"),
     )
     position = lanes.next + jnp.cumsum(done.astype(jnp.int32)) - 1
@@ -337,6 +356,7 @@ def _advance(
             moves=tried,
             proved=~done & is_proved,
             line=jnp.where(done[:, None], _NO_POINT, line),
+            plies=plies,
             anchor=jnp.where(done, frames, anchor),
             num_nodes=jnp.where(done, 0, num_nodes),
             failed=failed,
