@@ -16,6 +16,7 @@ from gomoku_jax.play.gomocup import clock, protocol
 from gomoku_jax.play.gomocup.board import EMPTY, Board
 from gomoku_jax.play.gomocup.brain import DEFAULT_ROOM, Event, Job, Position, Setup, Thought, room_for
 from gomoku_jax.play.gomocup.fallback import Advice, advise, best_cell, fallback_cell
+from gomoku_jax.play.gomocup.openings import openings_for
 from gomoku_jax.play.gomocup.protocol import CommandError
 from gomoku_jax.play.gomocup.remote import RemoteBrain
 
@@ -28,17 +29,6 @@ _LARGEST_LATENESS = 0.25  # seconds; what is more was a stall, such as a suspend
 _DECISIVE = 0.1  # SWAP2BOARD: a value nearer to 0 is too balanced to take a colour, and adds two stones
 _EVALUATION_SCALE = 400  # of `ev`: the win probability is 1 / (1 + exp(-ev / scale)), as pygomo reads it
 _LARGEST_EVALUATION = 4000
-
-# Openings for SWAP2BOARD, as points of a 15x15 board (column, row) from its lower left corner: far from the
-# centre and apart, so that the third stone is worth little. Shifted towards the middle on larger boards.
-_OPENINGS = (
-    ((2, 2), (4, 5), (6, 2)),
-    ((1, 4), (3, 4), (2, 8)),
-    ((4, 1), (5, 4), (8, 1)),
-    ((0, 6), (2, 6), (3, 3)),
-    ((3, 3), (4, 4), (3, 7)),
-    ((1, 1), (3, 3), (4, 1)),
-)
 
 
 class Thinking(Protocol):
@@ -479,7 +469,7 @@ class Engine:
 
     def _swap_opening(self, board: Board, time_for: clock.Budget, when: float) -> None:
         """Three stones after which neither side is better, as far as the agent sees."""
-        openings = _openings(board)
+        openings = openings_for(board)
 
         def decide(thoughts: list[Thought]) -> None:
             chosen = openings[0]
@@ -534,17 +524,6 @@ def _chosen(board: Board, advice: Advice, thoughts: list[Thought]) -> int:
     if best > 0:
         return max(allowed, key=lambda pair: (thought.visits[pair[1]], thought.prior[pair[1]]))[0]
     return fallback_cell(board, advice)
-
-
-def _openings(board: Board) -> list[tuple[int, ...]]:
-    """The openings of three stones that fit on a board; its own three points where none does."""
-    shift = max(0, min(board.width, board.height) - 15) // 2
-    fitting = [
-        tuple(board.cell((row + shift) * board.width + col + shift) for col, row in opening)
-        for opening in _OPENINGS
-        if all(col + shift < board.width and row + shift < board.height for col, row in opening)
-    ]
-    return fitting or [(board.points[0], board.points[-1], board.points[1])]
 
 
 def _message(board: Board, thought: Thought) -> str:
