@@ -76,10 +76,10 @@ class Arguments:
     openings: pathlib.Path | None = None
     """A file of openings to play instead, one a line, as offsets from the centre: Gomocup's format, and what
     experiments/balance.py writes."""
-    opening_rule: OpeningRule = "free"
-    """pro, long_pro: bind Black's first two stones. swap, swap2: the players place the first stones and
-    take colours by what they think of the position (random, tactical and vcf by lot), each beginning in one
-    half of the games."""
+    opening_rule: OpeningRule | None = None
+    """By default that of the first agent's game, or free. pro, long_pro: they bind Black's first two stones.
+    swap, swap2: the players place the first stones and take colours by what they think of the position
+    (random, tactical and vcf by lot), each beginning in one half of the games."""
     sprt: bool = False
     """Stop as soon as a sequential test tells whether the first player is stronger."""
     elo0: float = 0.0
@@ -104,19 +104,24 @@ class Arguments:
     """Write the games as SGF files into this folder."""
 
 
+def asked_swap(arguments: Arguments) -> str | None:
+    """Swap or swap2, where the match begins so."""
+    return arguments.opening_rule if arguments.opening_rule in SWAPS else None
+
+
 PlayPart = Callable[[int, int, Sequence[Sequence[int]] | None], MatchResult]  # (games, seed, openings)
 
 
-def player_in_batches(game: Gomoku, specs: list[PlayerSpec], stones: int, swap: str | None) -> PlayPart:
+def player_in_batches(
+    game: Gomoku, specs: list[PlayerSpec], stones: int, swap: str | None, seed: int
+) -> PlayPart:
     """Plays on the device, all games at once."""
     a, b = (spec.make(game) for spec in specs)
     if swap is not None:
-
-        def play(games: int, seed: int, openings: Sequence[Sequence[int]] | None) -> MatchResult:
-            a_opener, b_opener = (spec_opener(spec, game, 2 * seed + i) for i, spec in enumerate(specs))
-            return play_swap_match(a, b, game, swap, a_opener, b_opener, games, seed)
-
-        return play
+        a_opener, b_opener = (spec_opener(spec, game, 2 * seed + i) for i, spec in enumerate(specs))
+        return lambda games, seed, openings: play_swap_match(
+            a, b, game, swap, a_opener, b_opener, games, seed
+        )
     return lambda games, seed, openings: play_match(a, b, game, games, seed, stones, openings)
 
 
@@ -180,7 +185,7 @@ def play(
         arguments.beta,
         arguments.games or 2000,
         arguments.batch,
-        arguments.opening_rule if arguments.opening_rule in SWAPS else None,
+        asked_swap(arguments),
     )
     return result, test
 
@@ -196,6 +201,8 @@ def evaluate_solved(arguments: Arguments, command: str) -> None:
     """Scores the first player on solved positions."""
     if arguments.b is not None:
         raise ValueError(f"{arguments.b!r}: --solved takes one player")
+    if arguments.opening_rule is not None:
+        raise ValueError(f"--opening-rule {arguments.opening_rule}: for matches, not with --solved")
     texts = matches.snapshots(arguments.a) if arguments.snapshots else [arguments.a]
     for spec in matches.parse_players(texts, arguments.simulations):
         if spec is None:
@@ -234,10 +241,11 @@ def main(argv: list[str] | None = None) -> int:
                 raise ValueError(f"{helpers.options}: for an agent that searches, not {specs[0].name}")
             specs[0] = helpers.player(specs[0])
         game = matches.choose_game(arguments.board, arguments.rule, specs)
-        swap = arguments.opening_rule if arguments.opening_rule in SWAPS else None
-        if swap is None:
-            game = dataclasses.replace(game, opening=arguments.opening_rule)
-        elif arguments.opening_stones or arguments.openings is not None:
+        swap = asked_swap(arguments)
+        if arguments.opening_rule is not None:
+            opening = "free" if swap else arguments.opening_rule
+            game = dataclasses.replace(game, opening=opening)
+        if swap is not None and (arguments.opening_stones or arguments.openings is not None):
             raise ValueError(f"--opening-rule {swap}: not together with --opening-stones or --openings")
         names = [text if spec is None else spec.name for text, spec in zip(texts, specs, strict=True)]
         if helpers.options:
@@ -255,7 +263,7 @@ def main(argv: list[str] | None = None) -> int:
                 part = player_on_host(game, players, arguments.opening_stones, swap)
             else:
                 batched = [spec for spec in specs if spec is not None]
-                part = player_in_batches(game, batched, arguments.opening_stones, swap)
+                part = player_in_batches(game, batched, arguments.opening_stones, swap, arguments.seed)
             result, test = play(arguments, part, openings)
         finally:
             for player in players:
@@ -270,11 +278,12 @@ def main(argv: list[str] | None = None) -> int:
             lost = sum(forfeit.by_a for forfeit in forfeits)
             print(f"forfeits: {lost} by {names[0]}, {len(forfeits) - lost} by {names[1]}, counted as losses")
         if matches.few_distinct_games(result):
+            advice = "; --opening-stones 4 or a file of --openings gives every pair an opening of its own"
+            advice = "" if swap else advice
             stop = "the test was stopped: " if test is not None and test.state.decision is None else ""
             print(
                 f"warning: {stop}only {result.distinct_games} of {result.num_games} games are different, and "
-                "the interval believes in all of them; --opening-stones 4 or a file of --openings gives "
-                "every pair of games an opening of its own",
+                "the interval believes in all of them" + advice,
                 file=sys.stderr,
             )
         elif None in specs and result.distinct_games < result.num_games and openings is None:

@@ -96,7 +96,12 @@ class Helpers:
         if spec.agent is None:
             raise ValueError(f"{self.options}: for an agent, not {spec.name}")
         agent = self.agent(spec.agent)
-        return dataclasses.replace(spec, agent=agent, make=lambda game: agent.player(spec.simulations, game))
+        return dataclasses.replace(
+            spec,
+            agent=agent,
+            make=lambda game: agent.player(spec.simulations, game),
+            make_values=lambda game: agent.values(spec.simulations, game),
+        )
 
 
 def choose_game(board: str | None, rule: Rule | None, specs: Sequence[PlayerSpec | None]) -> Gomoku:

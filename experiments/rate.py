@@ -151,7 +151,12 @@ def matching_rows(rows: Sequence[Row], setting: Row, entrants: Sequence[Entrant]
     digests = {entrant.name: entrant.facts.get("digest") for entrant in entrants or ()}
     chosen = []
     for row in rows:
-        if not isinstance(row.get("pairs"), list) or {key: row.get(key) for key in setting} != setting:
+        # By swap the colours are taken, and pairs mean something else.
+        if (
+            row.get("swap")
+            or not isinstance(row.get("pairs"), list)
+            or {key: row.get(key) for key in setting} != setting
+        ):
             continue
         if entrants is not None and not {row["a"], row["b"]} <= digests.keys():
             continue

@@ -153,7 +153,10 @@ class SwapOpening:
         while not self.over:
             player = first if self.turn == FIRST else second
             if self.missing:
-                for stone in player.propose():
+                stones = player.propose()
+                if len(stones) != NUM_STONES:
+                    raise IllegalMoveError(f"{len(stones)} stones placed: the opening has {NUM_STONES}")
+                for stone in stones:
                     self.place(stone)
             else:
                 self.apply(player.choose(tuple(self.stones), "add" in self.choices))
@@ -173,11 +176,13 @@ class Opener:
     Args:
         game: the rules.
         judge: of positions; None has no opinion.
-        seed: of the random openings that are looked at.
+        seed: of the random openings that are looked at; None draws one.
         quick: a faster judge for the many positions that stones to place are chosen from; by default `judge`.
     """
 
-    def __init__(self, game: Gomoku, judge: Judge | None = None, seed: int = 0, quick: Judge | None = None):
+    def __init__(
+        self, game: Gomoku, judge: Judge | None = None, seed: int | None = 0, quick: Judge | None = None
+    ):
         self.game, self._judge, self._quick = game, judge, quick or judge
         self._rng = np.random.default_rng(seed)
 
@@ -199,11 +204,14 @@ class Opener:
 
     def choose(self, stones: Sequence[int], may_add: bool) -> Choice:
         """White where the judge prefers it, Black where not; where it is even, two more stones if it may."""
-        value = None if self._judge is None else float(self._judge([stones])[0])
-        return self.decide(stones, may_add, value)
+        return self.choose_all([stones], [may_add])[0]
 
-    def decide(self, stones: Sequence[int], may_add: bool, value: float | None) -> Choice:
-        """`choose` for who knows the position's value from White's view; None draws a colour by lot."""
+    def choose_all(self, openings: Sequence[Sequence[int]], may_add: Sequence[bool]) -> list[Choice]:
+        """`choose` for several openings, which are judged at once."""
+        values = [None] * len(openings) if self._judge is None else self._judge(openings).tolist()
+        return [self._decide(*each) for each in zip(openings, may_add, values, strict=True)]
+
+    def _decide(self, stones: Sequence[int], may_add: bool, value: float | None) -> Choice:
         if value is None:
             return Choice("white" if self._rng.integers(2) else "black")
         if may_add and abs(value) < DECISIVE:

@@ -17,14 +17,14 @@ from gomoku_jax.arena import (
     replayed_opening,
 )
 from gomoku_jax.game import BLACK, WHITE, Gomoku
-from gomoku_jax.openings import NUM_STONES, Judge, Opener, SwapOpening, check_swap
+from gomoku_jax.openings import FIRST, NUM_ADDED, NUM_STONES, SECOND, Judge, Opener, SwapOpening, check_swap
 from gomoku_jax.players import Values
 
 _JUDGED_AT_ONCE = 64
 
 
 def batch_judge(game: Gomoku, values: Values, seed: int = 0) -> Judge:
-    """A judge that asks a pure function, about `_JUDGED_AT_ONCE` positions at once: one size compiles."""
+    """A judge that asks a pure function, about one position or `_JUDGED_AT_ONCE`: two sizes compile."""
 
     @jax.jit
     def ask(key: jax.Array, openings: jax.Array) -> jax.Array:
@@ -32,11 +32,12 @@ def batch_judge(game: Gomoku, values: Values, seed: int = 0) -> Judge:
         return values(key, states)
 
     def judge(openings: Sequence[Sequence[int]]) -> np.ndarray:
-        rows = np.asarray(padded_openings(openings, game.num_actions))
-        rows = np.concatenate([rows, np.repeat(rows[-1:], -len(rows) % _JUDGED_AT_ONCE, axis=0)])
+        rows = np.asarray(padded_openings(openings, NUM_STONES + NUM_ADDED))
+        size = 1 if len(rows) == 1 else _JUDGED_AT_ONCE
+        rows = np.concatenate([rows, np.repeat(rows[-1:], -len(rows) % size, axis=0)])
         parts = [
-            np.asarray(ask(jax.random.fold_in(jax.random.key(seed), i), rows[i : i + _JUDGED_AT_ONCE]))
-            for i in range(0, len(rows), _JUDGED_AT_ONCE)
+            np.asarray(ask(jax.random.fold_in(jax.random.key(seed), i), rows[i : i + size]))
+            for i in range(0, len(rows), size)
         ]
         return np.concatenate(parts)[: len(openings)]
 
@@ -54,15 +55,24 @@ def spec_opener(spec: PlayerSpec, game: Gomoku, seed: int = 0) -> Opener:
 
 def open_games(a: Opener, b: Opener, game: Gomoku, swap: str, num_games: int) -> list[SwapOpening]:
     """The openings of a match, played to their end; `a` is the first player of those with an even number."""
-    openings = []
+    openings = [SwapOpening(game, swap) for _ in range(num_games)]
+    players = [{FIRST: a, SECOND: b}, {FIRST: b, SECOND: a}]  # of the games by their number modulo 2
     proposals = {0: a.proposals(-(-num_games // 2)), 1: b.proposals(num_games // 2)}
-    for number in range(num_games):
-        opening = SwapOpening(game, swap)
+    for number, opening in enumerate(openings):
         for stone in proposals[number % 2][number // 2]:
             opening.place(stone)
-        first, second = (a, b) if number % 2 == 0 else (b, a)
-        opening.play(first, second)
-        openings.append(opening)
+    while not all(opening.over for opening in openings):
+        for player in (a, b):
+            mine = [
+                opening
+                for number, opening in enumerate(openings)
+                if not opening.over and players[number % 2][opening.turn] is player
+            ]
+            if mine:
+                stones = [tuple(opening.stones) for opening in mine]
+                choices = player.choose_all(stones, ["add" in opening.choices for opening in mine])
+                for opening, choice in zip(mine, choices, strict=True):
+                    opening.apply(choice)
     return openings
 
 
@@ -92,8 +102,6 @@ def play_swap_match(
         ValueError: see `check_swap` and `arena.check_match`.
     """
     check_swap(swap, game)
-    if game.num_actions <= NUM_STONES + 2:
-        raise ValueError(f"swap = {swap!r}: a board of {game.num_actions} points is too small")
     check_match(game, num_games, 0)
     openings = open_games(a_opener, b_opener, game, swap, num_games)
     a_colors = [
@@ -103,9 +111,9 @@ def play_swap_match(
     # White moves next. A row has the games in which one player does; the shorter one is filled with more of
     # the longer's stones, which nobody counts.
     rows = [[i for i, color in enumerate(a_colors) if color == mover] for mover in (WHITE, BLACK)]
-    length = max(map(len, rows))
+    length = -(-max(map(len, rows)) // 8) * 8  # few lengths compile, batch after batch
     filled = [row + [(row or rows[1 - i])[0]] * (length - len(row)) for i, row in enumerate(rows)]
-    moves = padded_openings([openings[i].stones for row in filled for i in row], NUM_STONES + 2)
+    moves = padded_openings([openings[i].stones for row in filled for i in row], NUM_STONES + NUM_ADDED)
     games = jax.device_get(
         play_games_jit(a, b, game, jax.random.key(seed), length, 0, jnp.reshape(moves, (2, length, -1)))
     )

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import test_scripts
+from matches import Helpers
 from rows import read_rows
 from test_gomocup_client import engine
 
@@ -16,10 +17,15 @@ from gomoku_jax.config import RULES, GameConfig
 from gomoku_jax.encode import legal_action_masks, legal_action_masks_of_rules
 from gomoku_jax.game import Gomoku, IllegalMoveError, random_opening, replay_moves
 from gomoku_jax.openings import DECISIVE, FIRST, SECOND, Choice, Opener, SwapOpening, random_openings
+from gomoku_jax.play.adapters.gymnasium_env import GomokuEnv
+from gomoku_jax.play.adapters.pettingzoo_env import raw_env
 from gomoku_jax.play.gomocup.client import EnginePlayer
 from gomoku_jax.play.match import play_host_match
 from gomoku_jax.play.opponents import FunctionPlayer
 from gomoku_jax.players import random_player
+from gomoku_jax.search import pure_mcts
+from gomoku_jax.solver import Solver
+from gomoku_jax.suites import fours_suite
 from gomoku_jax.swap_arena import batch_judge, play_swap_match, spec_opener
 from gomoku_jax.symmetry import canonical_position, image_table
 
@@ -344,3 +350,38 @@ def test_engines_that_cannot_open_so_are_refused_at_once(tmp_path):
     with pytest.raises(ValueError, match="no word for the pro opening"):
         EnginePlayer("gomoku-jax", Gomoku(15, 15, 5, opening="pro"))
     assert theirs._process is None
+
+
+# What else plays under an opening.
+
+
+def test_pure_mcts_stays_within_the_opening():
+    game = Gomoku(8, 8, 5, opening="long_pro")
+    states = jax.tree.map(lambda *x: jnp.stack(x), *(replay_moves(game, m) for m in ("", "d4", "d4e5")))
+    found = jax.jit(lambda key, states: pure_mcts(game, key, states, 60))(jax.random.key(0), states)
+    legal = np.asarray(legal_action_masks(game, states))
+    visits = np.asarray(found.visit_counts)
+    assert (visits[~legal] == 0).all() and (visits.sum(-1) == 60).all()
+    # White's answers are looked at through black's second stones, of which there are 15.
+    assert legal.sum(-1).tolist() == [4, 63, 15]
+
+
+def test_environments_take_an_opening():
+    _, info = GomokuEnv(8, 8, 5, agent_color="black", opening="pro").reset(seed=0)
+    assert info["action_mask"].sum() == 4
+    env = raw_env(8, 8, 5, opening="pro")
+    env.reset(seed=0)
+    assert env.observe(env.agent_selection)["action_mask"].sum() == 4
+
+
+def test_the_solver_and_swap_know_free_games_only():
+    with pytest.raises(ValueError, match="opening = 'pro': the solver knows free games only"):
+        Solver(Gomoku(6, 6, 4, opening="pro"))
+
+
+@pytest.mark.slow
+def test_helpers_are_asked_for_the_colour_too():
+    spec = Helpers(root_vcf=9).player(parse_player("6x6x4@4"))
+    assert spec.make_values is not None
+    states = fours_suite(SMALL, 4).states()  # won by fours, which four simulations need not see
+    assert (np.asarray(spec.make_values(SMALL)(jax.random.key(0), states)) > 0.8).all()

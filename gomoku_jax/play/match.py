@@ -147,7 +147,7 @@ def _open(
     try:
         opening.play(first.opener, second.opener)
         forfeit = None
-    except (ForfeitError, IllegalMoveError, ValueError) as error:
+    except (ForfeitError, IllegalMoveError) as error:
         by_a = opening.turn == a_side
         forfeit = Forfeit(number, (a if by_a else b).name, by_a, str(error))
     color = opening.first_color or BLACK

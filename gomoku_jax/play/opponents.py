@@ -64,13 +64,15 @@ class HostPlayer(Protocol):
         """Called after the last game; ends what runs outside."""
 
 
-def thinker_opener(thinker: Thinker, limit: Limit, seed: int = 0, room: int | None = None) -> Opener:
+def thinker_opener(
+    thinker: Thinker, limit: Limit, seed: int | None = None, room: int | None = None
+) -> Opener:
     """Places and chooses by an agent's values: the network's to choose stones, the search's to take a colour.
 
     Args:
         thinker: the agent on its board.
         limit: of the search of one position.
-        seed: of the openings that are looked at.
+        seed: of the openings that are looked at; None draws one.
         room: simulations that the search's tree has room for, which it compiles for; by default the limit's.
     """
     game = thinker.game
@@ -80,6 +82,8 @@ def thinker_opener(thinker: Thinker, limit: Limit, seed: int = 0, room: int | No
 
     def search(openings: Sequence[Sequence[int]]) -> np.ndarray:
         values = []
+        if limit.seconds is not None:  # which are for searching, not for compiling
+            thinker.warm_up(room or limit.simulations or MAX_SIMULATIONS)
         # Several positions take as long as one move, or little more.
         seconds = None if limit.seconds is None else limit.seconds / len(openings)
         for opening in openings:
@@ -93,7 +97,7 @@ def thinker_opener(thinker: Thinker, limit: Limit, seed: int = 0, room: int | No
 class AgentPlayer:
     """An agent with a search."""
 
-    def __init__(self, thinker: Thinker, limit: Limit, name: str = "agent", seed: int = 0):
+    def __init__(self, thinker: Thinker, limit: Limit, name: str = "agent", seed: int | None = None):
         self.thinker, self.limit, self.name = thinker, limit, name
         self.opener: OpeningPlayer | None = thinker_opener(thinker, limit, seed)
 
@@ -130,7 +134,7 @@ class FunctionPlayer:
         """Nothing runs outside."""
 
 
-def make_opponent(spec: str, game: Gomoku, limit: Limit, seed: int = 0) -> HostPlayer:
+def make_opponent(spec: str, game: Gomoku, limit: Limit, seed: int | None = 0) -> HostPlayer:
     """A player on the host from its name.
 
     Args:
@@ -138,7 +142,7 @@ def make_opponent(spec: str, game: Gomoku, limit: Limit, seed: int = 0) -> HostP
             `gomocup:PATH` for an engine that speaks the Gomocup protocol.
         game: the board.
         limit: of agents whose spec has no `@`, and of engines, which take the seconds.
-        seed: of those that draw.
+        seed: of those that draw. None is 0, but of an agent's openings, which are others each time then.
 
     Raises:
         AgentError: no such player.
@@ -154,6 +158,7 @@ def make_opponent(spec: str, game: Gomoku, limit: Limit, seed: int = 0) -> HostP
         hint = ", or gomocup:PATH" if PLAYER_SPECS in str(error) else ""
         raise AgentError(f"{error}{hint}") from None
     if parsed.agent is None:
+        seed = seed or 0
         return FunctionPlayer(parsed.make(game), parsed.name, seed, spec_opener(parsed, game, seed))
     _, at, simulations = spec.rpartition("@")
     if at:

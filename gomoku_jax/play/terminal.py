@@ -21,7 +21,6 @@ import dataclasses
 import importlib
 import io
 import pathlib
-import random
 import shlex
 import sys
 
@@ -61,10 +60,11 @@ class Arguments:
     """freestyle: K or more in a row win; exact: exactly K; caro: exactly K, and not with the other's stones
     at both ends; caro_overline: as caro, and more than K; renju: five for black, who has forbidden moves, and
     five or more for white. By default the agent's own, or freestyle."""
-    opening_rule: OpeningRule = "free"
-    """pro, long_pro: black's first stone is in the centre, its second at least 3 or 4 points away. swap: the
-    side of black places three stones, the other takes a colour; swap2: the other may also place two more, and
-    leave the colours to the first. An agent places and takes by what it thinks of the position."""
+    opening_rule: OpeningRule | None = None
+    """By default that of the agent's game, or free. pro, long_pro: black's first stone is in the centre, its
+    second at least 3 or 4 points away. swap: the side of black places three stones, the other takes a colour;
+    swap2: the other may also place two more, and leave the colours to the first. An agent places and takes by
+    what it thinks of the position."""
     simulations: int | None = None
     """An agent's search, a move; by default 200, or none but --seconds. 0 is the network alone."""
     seconds: float | None = None
@@ -101,7 +101,7 @@ def check(arguments: Arguments) -> None:
         raise ValueError(f"--delay {arguments.delay}: from 0 to {MAX_DELAY:.0f} seconds")
     if arguments.load is not None and arguments.moves is not None:
         raise ValueError("--load and --moves: give one of them")
-    if arguments.opening_rule != "free" and arguments.load is not None:
+    if arguments.opening_rule is not None and arguments.load is not None:
         raise ValueError(f"--opening-rule {arguments.opening_rule}: for a new game, not with --load")
     if arguments.opening_rule in SWAPS and arguments.moves is not None:
         raise ValueError(
@@ -171,9 +171,8 @@ def make_player(
         return None
     if spec == AGENT:
         assert choice is not None
-        drawn = random.randrange(2**32) if seed is None else seed
-        return AgentPlayer(Thinker(choice.agent, game), limit, f"agent {choice.name}", drawn)
-    return make_opponent(spec, game, limit, seed or 0)
+        return AgentPlayer(Thinker(choice.agent, game), limit, f"agent {choice.name}", seed)
+    return make_opponent(spec, game, limit, seed)
 
 
 def make_session(arguments: Arguments) -> Session:
@@ -207,8 +206,9 @@ def make_session(arguments: Arguments) -> Session:
             reason = str(error)
     opening = None
     if arguments.opening_rule in SWAPS:
+        board = dataclasses.replace(board, opening="free")
         opening = SwapOpening(board, arguments.opening_rule)
-    else:
+    elif arguments.opening_rule is not None:
         board = dataclasses.replace(board, opening=arguments.opening_rule)
     moves = file.moves if file else given_moves(arguments, board)
     players = {

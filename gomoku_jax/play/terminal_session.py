@@ -46,7 +46,7 @@ _OPENING_HELP = """the opening: type the points of the stones that are asked for
   white       play white, who moves next
   black       play black
   add         under swap2: place two more stones, white and black; the other takes a colour
-  board, moves, new, quit as in the game"""
+  save FILE, board, moves, new, quit as in the game"""
 COMMANDS = ("undo", "redo", "hint", "resign", "save", "board", "moves", "new", "help", "quit")
 _SHORT = {"u": "undo", "r": "redo", "b": "board", "m": "moves", "n": "new", "q": "quit", "?": "help"}
 _SHORT |= {"exit": "quit", "s": "save"}
@@ -291,9 +291,12 @@ class Session:
         else:
             line = read_line(f"{turn} player, {', '.join(opening.choices)}> ").strip()
         word = _SHORT.get(line.lower(), line.lower())
+        first = line.partition(" ")[0].lower()
         if word == "quit":
             raise Quit
-        if word == "new":
+        if _SHORT.get(first, first) == "save":
+            self._save(line.partition(" ")[2].strip())
+        elif word == "new":
             self._new()
         elif word == "board":
             self._show_opening(opening)
@@ -497,6 +500,8 @@ class Session:
             OSError: it cannot be written.
         """
         record = self.record
+        if self._opening is not None:
+            record = GameRecord(record.game, self._opening.stones)
         names = [self._side(color) for color in (1, -1)]
         kept = (
             self.file and list(self.file.moves[: self.file.num_setup]) == record.moves[: self.file.num_setup]
@@ -514,6 +519,8 @@ class Session:
         save_file(path, text, replace)
 
     def _opening_comment(self) -> str:
+        if self._opening is not None:
+            return f"An opening by {self._swap}, of which nobody has taken a colour yet."
         if not self._num_opening:
             return ""
         first = self._side(-1 if self.exchanged else 1)

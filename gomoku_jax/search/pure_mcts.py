@@ -81,7 +81,7 @@ def pure_mcts(
 
 
 def _legal_of_root(game: Gomoku, states: State, num_nodes: int) -> jax.Array | None:
-    if game.rule != "renju":
+    if game.rule != "renju" and game.opening == "free":
         return None
     legal = legal_action_masks(game, states)
     return jnp.zeros((len(legal), num_nodes, game.num_actions), bool).at[:, 0].set(legal)

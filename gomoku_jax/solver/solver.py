@@ -47,6 +47,8 @@ class Solver:
             raise ValueError(f"the board {game} has {game.num_actions} points: at most {MAX_POINTS}")
         if game.rule not in ("freestyle", "exact"):
             raise ValueError(f"rule = {game.rule!r}: the solver knows freestyle and exact")
+        if game.opening != "free":
+            raise ValueError(f"opening = {game.opening!r}: the solver knows free games only")
         if not 10 <= table_bits <= 30:
             raise ValueError(f"table_bits = {table_bits}: from 10 to 30")
         self.game = game

@@ -21,7 +21,7 @@ import numpy as np
 from flax import struct
 
 from gomoku_jax.agent import parse_player
-from gomoku_jax.config import Rule
+from gomoku_jax.config import Opening, Rule
 from gomoku_jax.encode import legal_action_masks
 from gomoku_jax.game import BLACK, WHITE, Gomoku, IllegalMoveError, State, ascii_board, format_action
 from gomoku_jax.game import random_opening as draw_opening
@@ -267,6 +267,7 @@ class GomokuEnv(gymnasium.Env):
             space; "raise" raises IllegalMoveError and changes nothing.
         opening_stones: random stones of alternating colours at the start, 0 to 2 * k - 3.
         render_mode: "ansi" is text, "rgb_array" pixels.
+        opening: "free", "pro" or "long_pro"; see `Gomoku`.
 
     Raises:
         ValueError: no such game or option.
@@ -286,9 +287,10 @@ class GomokuEnv(gymnasium.Env):
         illegal: Illegal = "lose",
         opening_stones: int = 0,
         render_mode: RenderMode | None = None,
+        opening: Opening = "free",
     ):
         _check_render_mode(render_mode)
-        self.game = Gomoku(height, width, k, rule)
+        self.game = Gomoku(height, width, k, rule, opening=opening)
         self._batch = _Batch(1, self.game, opponent, agent_color, illegal, opening_stones)
         self.observation_space, self.action_space = _spaces(self.game)
         self.render_mode = render_mode
@@ -357,12 +359,13 @@ class GomokuVectorEnv(VectorEnv):
         illegal: Illegal = "lose",
         opening_stones: int = 0,
         render_mode: RenderMode | None = None,
+        opening: Opening = "free",
     ):
         if num_envs < 1:
             raise ValueError(f"num_envs = {num_envs}: at least 1")
         _check_render_mode(render_mode)
         self.num_envs = num_envs
-        self.game = Gomoku(height, width, k, rule)
+        self.game = Gomoku(height, width, k, rule, opening=opening)
         self._batch = _Batch(num_envs, self.game, opponent, agent_color, illegal, opening_stones)
         self.single_observation_space, self.single_action_space = _spaces(self.game)
         self.observation_space = batch_space(self.single_observation_space, num_envs)

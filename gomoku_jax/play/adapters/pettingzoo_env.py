@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gomoku_jax.config import Rule
+from gomoku_jax.config import Opening, Rule
 from gomoku_jax.game import BLACK, WHITE, Gomoku, State, ascii_board, play_move
 from gomoku_jax.play.adapters import missing_extra
 from gomoku_jax.play.pictures import board_image
@@ -62,6 +62,7 @@ class raw_env(AECEnv, EzPickle):  # noqa: N801, the name that PettingZoo gives i
         k: stones in a row that win.
         rule: "freestyle", "exact", "caro", "caro_overline" or "renju"; see `Gomoku`.
         render_mode: "human" prints the board after each move; "ansi" is text, "rgb_array" pixels.
+        opening: "free", "pro" or "long_pro"; see `Gomoku`.
 
     Raises:
         ValueError: no such game or render mode.
@@ -81,12 +82,13 @@ class raw_env(AECEnv, EzPickle):  # noqa: N801, the name that PettingZoo gives i
         k: int = 5,
         rule: Rule = "freestyle",
         render_mode: RenderMode | None = None,
+        opening: Opening = "free",
     ):
-        EzPickle.__init__(self, height, width, k, rule, render_mode)
+        EzPickle.__init__(self, height, width, k, rule, render_mode, opening)
         super().__init__()
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise ValueError(f"render_mode = {render_mode!r}: choose human, ansi, rgb_array or None")
-        self.game = Gomoku(height, width, k, rule)
+        self.game = Gomoku(height, width, k, rule, opening=opening)
         self.render_mode = render_mode
         self.possible_agents = list(COLORS)
         self.agents = list(self.possible_agents)

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from flax import struct
 
 from gomoku_jax import game as rules
-from gomoku_jax.config import Rule
+from gomoku_jax.config import Opening, Rule
 from gomoku_jax.game import BLACK, svg
 from gomoku_jax.play.adapters import missing_extra
 
@@ -67,8 +67,10 @@ class State(core.State):
 
 
 def _env_id(game: rules.Gomoku) -> str:
-    return f"gomoku_{game.height}x{game.width}x{game.k}" + (
-        "" if game.rule == "freestyle" else f"_{game.rule}"
+    return (
+        f"gomoku_{game.height}x{game.width}x{game.k}"
+        + ("" if game.rule == "freestyle" else f"_{game.rule}")
+        + ("" if game.opening == "free" else f"_{game.opening}")
     )
 
 
@@ -83,14 +85,22 @@ class Gomoku(core.Env):
         width: columns, 3 to 26.
         k: stones in a row that win.
         rule: "freestyle", "exact", "caro", "caro_overline" or "renju"; see `Gomoku`.
+        opening: "free", "pro" or "long_pro"; see `Gomoku`.
 
     Raises:
         ValueError: no such game.
     """
 
-    def __init__(self, height: int = 15, width: int = 15, k: int = 5, rule: Rule = "freestyle"):
+    def __init__(
+        self,
+        height: int = 15,
+        width: int = 15,
+        k: int = 5,
+        rule: Rule = "freestyle",
+        opening: Opening = "free",
+    ):
         super().__init__()
-        self.game = rules.Gomoku(height, width, k, rule)
+        self.game = rules.Gomoku(height, width, k, rule, opening=opening)
 
     def _init(self, key: jax.Array) -> State:
         black_player = jax.random.bernoulli(key).astype(jnp.int32)

@@ -91,7 +91,7 @@ class Values:
 class Opening:
     """Asks for an agent's part in swap or swap2: it places the first stones, or chooses after 3 or 5 of them.
 
-    Simulations and seconds are those of the search of one position, as in `Search`.
+    The simulations are those of the search of one position, the seconds of all that it searches.
     """
 
     id: int
