@@ -17,7 +17,9 @@ SMALL = {
 }
 
 
-@pytest.mark.parametrize("what", SMALL)
+@pytest.mark.parametrize(
+    "what", [pytest.param(what, marks=[pytest.mark.slow] * (what == "search")) for what in SMALL]
+)
 def test_a_table_and_rows(what, tmp_path, capsys):
     file = tmp_path / "rows.jsonl"
     assert benchmark.main([what, *SMALL[what], "--json", str(file)]) == 0
@@ -52,6 +54,7 @@ def test_renju_in_self_play_is_measured_beside_freestyle(capsys):
     assert "times as many moves as freestyle" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_selfplay_rows(monkeypatch, capsys):
     from tiny import tiny
 

@@ -86,6 +86,7 @@ def test_players_are_scored():
     assert random.interval[0] < random.share < random.interval[1]
 
 
+@pytest.mark.slow
 def test_networks_are_scored():
     game = GAMES[0]
     solved = load_solved(game).take(300)  # two chunks, the last not full

@@ -432,6 +432,7 @@ def test_what_moves_are_drawn_from(draw):
         assert set(ranks) == {0, 1}  # one visit each: drawn alike
 
 
+@pytest.mark.slow
 def test_fast_searches_give_no_policy_target():
     """Full searches have a root of noise alone here and 4 visits, fast ones have no noise and 1."""
     config = SelfplayConfig(

@@ -77,6 +77,7 @@ def test_helpers_change_what_was_asked_for():
     assert facts["tactical_helper"] and (facts["root_vcf"], facts["tree_vcf"]) == (9, 5)
 
 
+@pytest.mark.slow
 def test_evaluate_against_perfect_play(capsys, tmp_path):
     rows, agent = tmp_path / "rows.jsonl", tmp_path / "mine"
     shutil.copytree(SHIPPED_FOLDER / "tictactoe", agent)
@@ -103,6 +104,7 @@ def test_evaluate_against_perfect_play(capsys, tmp_path):
     assert code == 0 and "tactical on 431 solved positions" in text
 
 
+@pytest.mark.slow
 def test_snapshots_against_perfect_play_make_curves(capsys, tmp_path):
     agent, rows, picture = gj.load_agent("tictactoe"), tmp_path / "rows.jsonl", tmp_path / "solved.png"
     for iteration, seconds in ((10, 30.0), (20, 60.0)):
@@ -127,6 +129,7 @@ def test_snapshots_against_perfect_play_make_curves(capsys, tmp_path):
     assert code == 2 and "--solved" in text
 
 
+@pytest.mark.slow
 def test_a_research_run_is_trained_scored_and_not_repeated(capsys, tmp_path, monkeypatch):
     research = script("research")
     results = tmp_path / "rows.jsonl"

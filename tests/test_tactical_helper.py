@@ -64,7 +64,9 @@ def test_values_and_priors_are_exact_one_stone_ahead():
     assert seen == {"win", "lost", "block", "quiet"}
 
 
-@pytest.mark.parametrize(("algorithm", "backend"), [("gumbel", "fast"), ("puct", "mctx")])
+@pytest.mark.parametrize(
+    ("algorithm", "backend"), [pytest.param("gumbel", "fast", marks=pytest.mark.slow), ("puct", "mctx")]
+)
 def test_a_search_with_it_wins_and_blocks_at_once(algorithm, backend):
     states = random_states(64)
     config = gj.SearchConfig(algorithm, num_simulations=2, backend=backend, tactical_helper=True).greedy()

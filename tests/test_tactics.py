@@ -168,7 +168,7 @@ def test_points_are_those_of_trying_them(rule: Rule):
 
 @pytest.mark.parametrize(
     "rule",
-    [pytest.param(rule, marks=[pytest.mark.slow] * (rule in ("exact", "caro_overline"))) for rule in RULES],
+    [pytest.param(rule, marks=[pytest.mark.slow] * (rule not in ("freestyle", "renju"))) for rule in RULES],
 )
 def test_wins_are_those_of_a_search_of_all_moves(rule: Rule):
     """Up to three fours and a five; each claimed line is played out, and its first move proved again."""
@@ -251,7 +251,9 @@ def test_lanes_and_their_number_change_nothing():
     assert (one.result == WON).any() and (one.result == NONE).any()
 
 
-@pytest.mark.parametrize(("algorithm", "backend"), [("gumbel", "fast"), ("puct", "mctx")])
+@pytest.mark.parametrize(
+    ("algorithm", "backend"), [("gumbel", "fast"), pytest.param("puct", "mctx", marks=pytest.mark.slow)]
+)
 def test_a_search_plays_and_is_told_what_is_proved(algorithm, backend):
     """The first four of a win, else a stop to the other side's win, whatever the network thinks.
 

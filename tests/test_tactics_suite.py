@@ -277,6 +277,7 @@ def script():
     return module
 
 
+@pytest.mark.slow
 def test_script_tells_places_side_by_side_and_writes_rows(tmp_path, capsys):
     config, network = GameConfig(6, 6, 4), NetworkConfig("conv", conv_channels=(4,), value_hidden=4)
     params = init_network(network, Gomoku(6, 6, 4), jax.random.key(0))

@@ -243,6 +243,7 @@ def test_other_schedules_and_networks_train(tmp_path):
     assert saved == config and int(state.progress.iteration) == 2
 
 
+@pytest.mark.slow
 def test_a_clock_ends_the_run_and_snapshots_are_kept(tmp_path):
     config = tiny(iterations=10_000, max_minutes=1.0, clock="cpu", snapshot_every=2, evaluation={"every": 0})
     programs, state = make_programs(config), init_training_state(config)
@@ -277,6 +278,7 @@ def test_checkpoints_from_before_cpu_time_was_counted_still_read(tmp_path, monke
     chex.assert_trees_all_equal(comparable(load_checkpoint(tmp_path)), comparable(state))
 
 
+@pytest.mark.slow
 def test_a_run_begins_from_an_agent_of_another_board(whole_run, tmp_path):
     workdir, _ = whole_run
     config = tiny(game={"height": 4}, init_from=str(workdir), evaluation={"every": 0}, iterations=1)
@@ -297,6 +299,7 @@ def test_a_run_begins_from_an_agent_of_another_board(whole_run, tmp_path):
     assert not (tmp_path / "wider").exists() and not (tmp_path / "nowhere").exists()
 
 
+@pytest.mark.slow
 def test_perfect_play_is_reported_live(tmp_path, capsys):
     config = tiny(game={"height": 3, "width": 3}, evaluation={"solved_positions": 40}, iterations=2)
     result = train(config, tmp_path / "run")
