@@ -91,15 +91,18 @@ def report():
     return json.loads(result.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 def test_an_update_on_two_devices_equals_one(report):
     assert report["difference"] < 1e-5
 
 
+@pytest.mark.slow
 def test_no_collective_inside_the_selfplay_loops(report):
     assert report["loops"] > 0
     assert report["collectives_in_loops"] == 0
 
 
+@pytest.mark.slow
 def test_devices_play_different_games_and_lose_none(report):
     assert not report["shares_equal"]
     assert report["games"] > 0
