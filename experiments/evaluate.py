@@ -16,8 +16,7 @@ A player is random, tactical, vcf:PLIES, mcts:PLAYOUTS, or a run or agent folder
 (@0 is the network without search), or gomocup:PATH for an engine that speaks the Gomocup protocol: an
 executable, or a command line in quotes. Against an engine the games are played one after another, and a
 crash, a time-out or an illegal move loses. --tactical-helper, --root-vcf and --tree-vcf change the first
-player's search. With --sprt the match stops when it is clear whether the first
-player is stronger.
+player's search. With --sprt the match stops when it is clear whether the first player is stronger.
 """
 
 import dataclasses

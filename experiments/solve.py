@@ -20,7 +20,7 @@ from gomoku_jax.config import Rule
 from gomoku_jax.game import Gomoku, parse_board
 from gomoku_jax.solver import Solver, SolverError
 from gomoku_jax.suites.perfect_play import set_name
-from gomoku_jax.symmetry import image_table
+from gomoku_jax.symmetry import canonical_board
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +48,6 @@ class Arguments:
 def make_set(game: Gomoku, solver: Solver, arguments: Arguments) -> dict[str, np.ndarray]:
     """Collects distinct positions in which some move is better than another."""
     random = np.random.default_rng(arguments.seed)
-    images = image_table(*game.shape)
     seen: set[bytes] = set()
     rows: list[tuple[np.ndarray, int, int, np.ndarray]] = []
     fruitless = 0
@@ -59,7 +58,7 @@ def make_set(game: Gomoku, solver: Solver, arguments: Arguments) -> dict[str, np
         points = random.permutation(game.num_actions)[:count]
         board = np.zeros(game.num_actions, np.int8)
         board[points[0::2]], board[points[1::2]] = 1, -1
-        canonical = min(board[image].tobytes() for image in images)
+        canonical = canonical_board(board.reshape(game.shape))
         if canonical in seen:
             continue
         seen.add(canonical)

@@ -15,6 +15,7 @@ MAX_SIDE = 26  # one letter a column
 RULES = ("freestyle", "exact", "caro", "caro_overline", "renju")
 RENJU_STONES = 5  # renju is five in a row, by definition
 OPENING_DISTANCE = {"pro": 3, "long_pro": 4}  # points from Black's first stone to its second, at least
+OPENINGS = ("free", *OPENING_DISTANCE)
 
 Rule = Literal["freestyle", "exact", "caro", "caro_overline", "renju"]
 Forbidden = Literal["illegal", "loses"]
@@ -60,7 +61,7 @@ def validate_game(
     _require_choice("forbidden", forbidden, ("illegal", "loses"))
     if rule != "renju":
         _require(forbidden == "illegal", "forbidden", forbidden, f"no move is forbidden under {rule}")
-    _require_choice("opening", opening, ("free", *OPENING_DISTANCE))
+    _require_choice("opening", opening, OPENINGS)
     if opening != "free":
         _require(k > 3, "opening", opening, "for 4 or more in a row")
         side = 2 * OPENING_DISTANCE[opening]

@@ -39,6 +39,12 @@ def image_table(height: int, width: int) -> np.ndarray:
     return table
 
 
+def canonical_board(board: np.ndarray) -> bytes:
+    """The same bytes for all images of a board, int8 [H, W]."""
+    flat = board.reshape(-1)
+    return min(flat[image].tobytes() for image in image_table(*board.shape))
+
+
 def canonical_position(
     height: int, width: int, moves: Sequence[int]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -141,7 +141,6 @@ class Session:
         self._opening = opening  # while it is under way
         self._swap = opening and opening.swap
         self._num_opening = 0  # stones that swap has placed, which nobody takes back
-        self._ready: set[int] = set()  # the thinkers that are compiled
 
     # The course of a game.
 
@@ -244,11 +243,15 @@ class Session:
         self.record = GameRecord(self.record.game, opening.stones)
         self._num_opening = len(opening.stones)
         if opening.first_color < 0:
-            self.players = {-color: player for color, player in self.players.items()}
-            self.exchanged = not self.exchanged
+            self._exchange()
         if not self.result:
             self.say(f"black: {self._side(1)}; white: {self._side(-1)}.")
             self.show_board()
+
+    def _exchange(self) -> None:
+        """The sides take each other's colours."""
+        self.players = {-color: player for color, player in self.players.items()}
+        self.exchanged = not self.exchanged
 
     def _seat(self, turn: str) -> str:
         color = 1 if turn == FIRST else -1
@@ -346,9 +349,7 @@ class Session:
     def _search(self, thinker: Thinker, limit: Limit, name: str) -> Analysis:
         """A search that is watched; what it needs is compiled before its clock runs."""
         with self.console.status(f"{name} gets ready", spinner=_SPINNER) as status:
-            if id(thinker) not in self._ready:
-                thinker.warm_up(limit.simulations or MAX_SIMULATIONS)
-                self._ready.add(id(thinker))
+            thinker.warm_up(limit.simulations or MAX_SIMULATIONS)
             analysis = None
             for analysis in thinker.analyses(self.record.state, limit.simulations, limit.seconds):
                 status.update(f"{name} thinks, {analysis.num_simulations} simulations")
@@ -471,8 +472,7 @@ class Session:
         if self._swap:
             self._opening, self._num_opening = SwapOpening(self.record.game, self._swap), 0
             if self.exchanged:
-                self.players = {-color: player for color, player in self.players.items()}
-                self.exchanged = False
+                self._exchange()
         for player in self.players.values():
             if player is not None:
                 player.new_game()

@@ -101,6 +101,7 @@ class Thinker:
             raise ValueError(f"the agent's conv network plays {agent.game} only, not {game}")
         self.agent, self.game = agent, game
         self._params = prepare_params(agent.network, agent.params)
+        self._warm: set[int] = set()  # rooms of searches that are compiled
 
     def search(self, state: State, most: int = MAX_SIMULATIONS, seed: int = 0) -> ResumableSearch:
         """A search of one position that has room for `most` simulations."""
@@ -175,8 +176,11 @@ class Thinker:
         return last.action
 
     def warm_up(self, simulations: int = DEFAULT_SIMULATIONS) -> None:
-        """Compiles what a search of so many simulations needs."""
-        self.search(self.game.init(), simulations).run(1)
+        """Compiles what a search of so many simulations needs, the first time."""
+        room = watching_config(self.agent.search, simulations).num_simulations
+        if room not in self._warm:
+            self.search(self.game.init(), simulations).run(1)
+            self._warm.add(room)
 
     def network_view(self, state: State) -> "NetworkView":
         """What the network says without search."""

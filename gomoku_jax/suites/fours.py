@@ -17,7 +17,7 @@ from gomoku_jax.game import Gomoku, State
 from gomoku_jax.game.tables import line_table
 from gomoku_jax.players import Player
 from gomoku_jax.suites.tactics import ask_moves
-from gomoku_jax.symmetry import image_table
+from gomoku_jax.symmetry import canonical_board
 from gomoku_jax.tactics import NONE, WON, Vcf, solve_vcf
 
 # Plies of the shortest such win; the last stands for itself and all above.
@@ -98,7 +98,7 @@ def fours_suite(game: Gomoku, num_positions: int = 200) -> FoursSuite:
             group = groups[int(found.length[row]), int(found.to_play[row])]
             if len(group) == num_positions:
                 continue
-            key = _canonical(game, found.board[row])
+            key = canonical_board(found.board[row])
             if key not in seen:
                 seen.add(key)
                 group.append(found.take(np.array([row])))
@@ -171,12 +171,6 @@ def _won_positions(candidates: FoursSuite) -> FoursSuite:
         length[won], line[won] = shortest, found.line[won]
         undecided &= found.result == NONE  # of a length that is not known, nothing is said
     return dataclasses.replace(candidates, length=length, line=line).take(length > 0)
-
-
-def _canonical(game: Gomoku, board: np.ndarray) -> bytes:
-    """The same for all images of a board, [H, W]."""
-    flat = board.reshape(-1)
-    return min(flat[image].tobytes() for image in image_table(*game.shape))
 
 
 def _solve(game: Gomoku, states: State, max_nodes: int, within: int = MAX_DEPTH) -> Vcf:

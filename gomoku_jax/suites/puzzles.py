@@ -10,7 +10,7 @@ from gomoku_jax.game import Gomoku
 from gomoku_jax.suites import motifs
 from gomoku_jax.suites.forced import ForcedWins
 from gomoku_jax.suites.motifs import PLACES, Motif, Place
-from gomoku_jax.symmetry import image_table
+from gomoku_jax.symmetry import canonical_board
 
 Kind = Literal["win", "block", "open four", "stop open four", "double four", "four and three"]
 KINDS: tuple[Kind, ...] = ("win", "block", "open four", "stop open four", "double four", "four and three")
@@ -73,7 +73,7 @@ def _canonical(game: Gomoku, puzzle: Puzzle) -> bytes:
     board = np.zeros(game.num_actions, np.int8)
     for action, color in puzzle.stones:
         board[action] = color
-    return min(board[image].tobytes() for image in image_table(game.height, game.width))
+    return canonical_board(board.reshape(game.shape))
 
 
 def _attempts(

@@ -4,7 +4,7 @@ import dataclasses
 import json
 from typing import Any
 
-from gomoku_jax.config import OPENING_DISTANCE, RULES
+from gomoku_jax.config import OPENINGS, RULES
 from gomoku_jax.game import Gomoku
 from gomoku_jax.openings import NUM_ADDED, NUM_STONES, SWAPS, check_swap
 
@@ -17,7 +17,6 @@ MAX_PLAYOUTS = 1000
 MAX_ID = 2**53  # JavaScript's exact integers
 SIDES = (3, 26)
 FORMATS = ("sgf", "psq", "moves")
-OPENINGS = ("free", *OPENING_DISTANCE)
 
 
 class MessageError(Exception):
