@@ -154,6 +154,7 @@ def policy_kl(old_logits: jax.Array, new_logits: jax.Array, legal: jax.Array) ->
     return (jnp.exp(old) * (old - new) * legal).sum(-1).mean()
 
 
+@jax.named_scope("learn")
 def train_step(
     train_state: TrainState,
     batch: Batch,
@@ -208,6 +209,7 @@ def adapt_learning_rate(scale: jax.Array, kl: jax.Array, kl_target: float) -> ja
     return jnp.clip(scale, *_KL_SCALE_RANGE)
 
 
+@jax.named_scope("learn")
 def run_updates(
     train_state: TrainState,
     draw_batch: Callable[[jax.Array], Batch],

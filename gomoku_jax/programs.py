@@ -123,7 +123,9 @@ def make_programs(config: TrainConfig, mesh: jax.sharding.Mesh | None = None) ->
     def selfplay_program(params, selfplay, buffer, key):
         selfplay, positions, is_new, stats = play_shares(params, selfplay, key)
         positions, is_new = jax.lax.with_sharding_constraint((positions, is_new), everywhere)
-        return selfplay, replay.add(buffer, positions, is_new), stats
+        with jax.named_scope("replay"):
+            buffer = replay.add(buffer, positions, is_new)
+        return selfplay, buffer, stats
 
     @functools.partial(
         jax.jit,
@@ -139,7 +141,8 @@ def make_programs(config: TrainConfig, mesh: jax.sharding.Mesh | None = None) ->
                 window = replay.growing_window(
                     buffer.size, config.replay.min_size, config.replay.window_exponent
                 )
-            positions = replay.sample(buffer, key, config.learn.batch_size, transform, window)
+            with jax.named_scope("replay"):
+                positions = replay.sample(buffer, key, config.learn.batch_size, transform, window)
             return jax.lax.with_sharding_constraint(make_batch(game, config, positions), by_game)
 
         return learn.run_updates(
