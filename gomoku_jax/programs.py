@@ -84,6 +84,7 @@ class Programs:
         selfplay: `(params, selfplay, replay, key) -> (selfplay, replay, stats [D, R])`: `play`, then `add`.
         play: `(params, selfplay, key) -> (selfplay, positions, is_new, stats)`, on the actors.
         add: `(replay, positions, is_new) -> replay`.
+        draw: `(replay, key) -> Batch`, as an update draws it.
         update: `(learner, replay, key) -> (learner, metrics)`.
         evaluate: `num_playouts -> (params, key) -> games`.
     """
@@ -94,6 +95,7 @@ class Programs:
     selfplay: Callable[..., Any]
     play: Callable[..., Any]
     add: Callable[..., Any]
+    draw: Callable[..., learn.Batch]
     update: Callable[..., Any]
     evaluate: Callable[[int], Callable[..., MatchGames]]
 
@@ -225,6 +227,10 @@ def make_programs(config: TrainConfig, mesh: Mesh | None = None, actors: Mesh | 
             add_share, mesh=mesh, in_specs=split_spec(), out_specs=split_spec(), check_vma=False
         )(buffer, positions, is_new)
 
+    draw = jax.shard_map(
+        draw_share, mesh=mesh, in_specs=(split_spec(), whole), out_specs=split_spec(), check_vma=False
+    )
+
     @functools.partial(
         jax.jit,
         donate_argnums=0,
@@ -232,9 +238,6 @@ def make_programs(config: TrainConfig, mesh: Mesh | None = None, actors: Mesh | 
         out_shardings=(everywhere, everywhere),
     )
     def update_program(learner, buffer, key):
-        draw = jax.shard_map(
-            draw_share, mesh=mesh, in_specs=(split_spec(), whole), out_specs=split_spec(), check_vma=False
-        )
         return learn.run_updates(
             learner,
             functools.partial(draw, buffer),
@@ -274,6 +277,7 @@ def make_programs(config: TrainConfig, mesh: Mesh | None = None, actors: Mesh | 
         selfplay=selfplay_program,
         play=play_program,
         add=add_program,
+        draw=jax.jit(draw, in_shardings=(by_row, everywhere), out_shardings=by_row),
         update=update_program,
         evaluate=evaluate_program,
     )
