@@ -57,7 +57,7 @@ class Run(Definition):
     """Train the runs that are missing, and go on with those that were stopped."""
 
     jobs: int = 1
-    """Runs at a time. On a CPU a run uses all cores: with more at a time, --num-devices 1 is a core for each."""
+    """Runs at a time. On a CPU a run uses all cores; with more at a time, give each --num-devices 1."""
     num_devices: int | None = None
     """Devices of each run, all by default; other numbers give other games."""
     gpus: tuple[str, ...] = ()

@@ -135,9 +135,13 @@ def align(curves: Sequence[Curve], exact: bool) -> tuple[np.ndarray, np.ndarray]
         if len(x) == 0:
             raise ValueError("no iteration at which all runs have it")
         return x, np.stack([curve.y[np.searchsorted(curve.x, x)] for curve in curves])
-    low, high = max(curve.x[0] for curve in curves), min(curve.x[-1] for curve in curves)
+    late, early = max(curves, key=lambda curve: curve.x[0]), min(curves, key=lambda curve: curve.x[-1])
+    low, high = late.x[0], early.x[-1]
     if low > high:
-        raise ValueError(f"one run ends at {high:g}, before another has its first point, at {low:g}")
+        raise ValueError(
+            f"{early.run.place} ends at {high:,.0f}, before {late.run.place} has its first point, "
+            f"at {low:,.0f}"
+        )
     x = np.linspace(low, high, _POINTS if high > low else 1)
     return x, np.stack([np.interp(x, curve.x, curve.y) for curve in curves])
 
@@ -317,7 +321,7 @@ def _worth(variants: Sequence[VariantResult], tasks: Sequence[str]) -> list[str]
         f"in {100 * CONFIDENCE:.0f} (simulated for normally distributed runs)"
     )
     if held < CONFIDENCE - 0.03:
-        text += ", for runs drawn again from few spread less than runs do. More seeds make it honest"
+        text += ": few runs show too little of how they spread. Run more seeds"
     return [*notes, text + "."]
 
 
@@ -360,6 +364,8 @@ def table(result: SweepResult) -> str:
     else:
         place = ", ".join(f"{task} {at:,.0f}" for task, at in result.at.items()) + f" ({result.axis})"
     several = f", over the tasks {', '.join(result.tasks)}" if len(result.tasks) > 1 else ""
+    if len(result.variants) == 1:
+        heads, lines = heads[:-1], [line[:-1] for line in lines]
     text = f"**{result.metric}** at {place}{several}\n\n" + format_table(heads, lines, markdown=True)
     if len(result.tasks) > 1:
         cells = [[v.name, *(shown(_last(v.curves[task])) for task in result.tasks)] for v in result.variants]
