@@ -272,6 +272,7 @@ def _train(
                 row |= evaluation
             last = is_finished(config, state.progress)
             row["time/seconds"] = float(state.progress.seconds)
+            row["time/cpu_seconds"] = float(state.progress.cpu_seconds)
             if writer is not None:
                 writer.write(iteration, row)
             left = _seconds_left(config, state.progress, time.monotonic() - started, started_at)
