@@ -32,6 +32,7 @@ from gomoku_jax.distributed import (
     Companion,
     LostProcessError,
     any_process,
+    is_loss,
     is_main,
     main_first,
     wait_for_all,
@@ -206,11 +207,11 @@ def train(
         load_solved(Gomoku.from_config(config.game))  # refuses a board without any
     devices = [device for own in local_devices(most=num_devices) for device in own]
     programs = make_programs(config, *make_meshes(config, devices))
-    with Companion(workdir) as companion:
+    with _stop_signals() as stop_asked, Companion(workdir) as companion:
         try:
-            return _train(config, workdir, resume, quiet, programs, companion)
-        except jax.errors.JaxRuntimeError as error:
-            if jax.process_count() == 1:
+            return _train(config, workdir, resume, quiet, programs, companion, stop_asked)
+        except (jax.errors.JaxRuntimeError, ValueError) as error:
+            if not is_loss(error):
                 raise
             raise _lost(workdir, error) from error
 
@@ -233,6 +234,7 @@ def _train(
     quiet: bool,
     programs: Programs,
     companion: Companion,
+    stop_asked: Callable[[], bool],
 ) -> TrainResult:
     state, messages = _first_state(config, workdir, resume, programs.mesh)
     messages.append(describe_devices(config, programs))
@@ -251,7 +253,6 @@ def _train(
     saved_at = done if done else -1
     started, started_at = time.monotonic(), state.progress
     with contextlib.ExitStack() as stack:
-        stop_asked = stack.enter_context(_stop_signals())
         stack.enter_context(display)
         writer = None
         if is_main():

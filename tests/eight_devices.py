@@ -50,7 +50,7 @@ def played(count: int, iterations: int, config=CONFIG) -> tuple[Programs, Any, i
     state, games = programs.place(init_training_state(config, programs.mesh.size)), 0
     for _ in range(iterations):
         state, metrics = run_iteration(config, programs, state)
-        games += metrics["selfplay/games"]
+        games += int(metrics["selfplay/games"])
     return programs, state, games
 
 
@@ -80,7 +80,8 @@ def search_report() -> dict:
     keys = jax.random.split(jax.random.key(1), 16)
     states = jax.vmap(lambda key: random_opening(game, key, jnp.int32(3), 3))(keys)
     params = init_network(CONFIG.network, game, jax.random.key(2))
-    mesh, report = data_mesh(16), {}
+    mesh = data_mesh(16)
+    report: dict[str, Any] = {}
     for algorithm in ("puct", "gumbel"):
         config = SearchConfig(algorithm, num_simulations=24, max_considered_actions=6).greedy()
 
@@ -95,7 +96,7 @@ def search_report() -> dict:
         key = put(jax.random.key(3), replicated(mesh))
         args = (put(params, replicated(mesh)), key, put(states, split_axis(mesh)))
         eight = jax.jit(split)(*args)
-        text = jax.jit(split).lower(*args).compile().as_text()
+        text = jax.jit(split).lower(*args).compile().as_text() or ""
         report[algorithm] = {
             "visits_equal": bool(np.array_equal(one.visit_counts, eight.visit_counts)),
             "most_visited": bool(all(chosen_most_visited(output) for output in (one, eight))),
@@ -204,7 +205,7 @@ def split_report() -> dict:
     for _ in range(6):
         before = jax.device_get(state.actor_params)
         state, metrics = run_iteration(config, programs, state)
-        games += metrics["selfplay/games"]
+        games += int(metrics["selfplay/games"])
         updates.append(int(state.learner.step))
         after = jax.device_get(state.actor_params)
         changed = largest_difference(before, after) > 0
