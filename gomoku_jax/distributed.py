@@ -10,6 +10,7 @@ happened and how to go on (`Companion`).
 
 import contextlib
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
