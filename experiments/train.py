@@ -5,6 +5,9 @@ python experiments/train.py --preset tictactoe --workdir runs/ttt
 python experiments/train.py --preset 6x6x4 --search.num-simulations 64 --seed 1
 python experiments/train.py --preset tictactoe --game.width 4 --other-rules exact --network.planes rules
 python experiments/train.py --workdir runs/ttt --resume --iterations 100
+
+On a cluster start the same command on every host (SLURM: with srun) with --distributed; elsewhere give every
+process --coordinator HOST:PORT --processes N --process I. All must see the run's folder.
 """
 
 import argparse
@@ -12,16 +15,19 @@ import dataclasses
 import datetime
 import pathlib
 import sys
+import traceback
 from typing import Annotated, Literal
 
+import jax
 import tyro
 
 from gomoku_jax.checkpoint import CheckpointError, read_config
 from gomoku_jax.compilation import use_compilation_cache
 from gomoku_jax.config import TrainConfig
+from gomoku_jax.distributed import LOST_STATUS, LostProcessError, RefusedError, end, is_main, start
 from gomoku_jax.presets import DEFAULT_PRESET, PRESETS
-from gomoku_jax.sharding import use_cpu_cores
-from gomoku_jax.train import RunExistsError, check_workdir, train
+from gomoku_jax.sharding import use_cpu_cores, use_cpu_devices
+from gomoku_jax.train import RunExistsError, train
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,6 +42,18 @@ class Arguments:
     """Go on with the run in --workdir, up to --iterations in total, with the configuration it has."""
     quiet: bool = False
     """Print nothing while training."""
+    num_devices: int | None = None
+    """Devices of each process, all by default; on a CPU virtual ones, one a core. Any number can resume."""
+    distributed: bool = False
+    """Join the other processes of the run as the cluster's environment says: SLURM, GKE, Open MPI or TPU."""
+    coordinator: str | None = None
+    """HOST:PORT of process 0, where no cluster's environment tells it."""
+    processes: int | None = None
+    """How many processes the run has, with --coordinator."""
+    process: int | None = None
+    """Which of them this is, from 0, with --coordinator."""
+    heartbeat_seconds: int = 60
+    """How long a process may be silent until the others give it up."""
     compilation_cache: bool = True
     """Keep compiled programs on disk for the next run; without it all runs pay for their compilation."""
     config: Annotated[TrainConfig, tyro.conf.arg(name="")] = PRESETS[DEFAULT_PRESET]
@@ -64,6 +82,24 @@ def parse(argv: list[str] | None) -> Arguments:
     return tyro.cli(Arguments, args=argv, default=default, description=__doc__)
 
 
+def shares_run(arguments: Arguments) -> bool:
+    """Whether other processes have a part in the run."""
+    return arguments.distributed or arguments.coordinator is not None
+
+
+def start_devices(arguments: Arguments) -> None:
+    """Makes the devices ready that the run is to use, and joins the other processes."""
+    if arguments.num_devices is None:
+        use_cpu_cores(arguments.config.selfplay.num_games)
+    else:
+        if arguments.num_devices < 1:
+            raise ValueError(f"--num-devices {arguments.num_devices}: at least 1")
+        use_cpu_devices(arguments.num_devices)
+    addressed = (arguments.coordinator, arguments.processes, arguments.process)
+    if arguments.distributed or any(value is not None for value in addressed):
+        start(*addressed, heartbeat_seconds=arguments.heartbeat_seconds)
+
+
 def main(argv: list[str] | None = None) -> int:
     """Returns the exit status."""
     try:
@@ -72,19 +108,31 @@ def main(argv: list[str] | None = None) -> int:
         if workdir is None:
             if arguments.resume:
                 raise CheckpointError("--resume needs --workdir: which run?")
+            if shares_run(arguments):
+                raise ValueError("a run of several processes needs --workdir, the same for all")
             stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
             workdir = pathlib.Path("runs") / f"{stamp}-{arguments.preset}"
         if arguments.compilation_cache:
             use_compilation_cache()
-        use_cpu_cores(arguments.config.selfplay.num_games)
-        check_workdir(arguments.config, workdir, arguments.resume)
-        result = train(arguments.config, workdir, resume=arguments.resume, quiet=arguments.quiet)
-    except (RunExistsError, CheckpointError, ValueError, OSError) as error:
+        start_devices(arguments)
+        result = train(
+            arguments.config,
+            workdir,
+            resume=arguments.resume,
+            quiet=arguments.quiet,
+            num_devices=arguments.num_devices,
+        )
+    except LostProcessError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return LOST_STATUS
+    except (RunExistsError, CheckpointError, RefusedError, ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("stopped at once; --resume goes on from the last checkpoint", file=sys.stderr)
         return 130
+    if not is_main():
+        return 0
     seconds = float(result.state.progress.seconds)
     done = "Trained" if result.finished else "Stopped"
     iteration, games = int(result.state.progress.iteration), int(result.state.progress.games)
@@ -98,4 +146,11 @@ def main(argv: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        status = main()
+    except Exception:
+        traceback.print_exc()
+        status = 1
+    if status != 0 and jax.distributed.is_initialized():
+        end(status)  # the others may wait for this process: it must not wait for them
+    sys.exit(status)

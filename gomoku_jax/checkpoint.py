@@ -3,6 +3,10 @@
 A checkpoint holds everything: parameters, optimizer, replay, running games, keys, counters. Resuming equals
 never having stopped. Each array's checksum is kept beside it: a file that was cut short must not come back
 as zeros. A checkpoint that does not read falls back to the one before.
+
+Several processes write one checkpoint together, each the parts of arrays that its devices hold, in a folder
+that all see. Each reads the whole of it, and takes its own parts when the state is placed: so a run goes on
+with any number of devices and processes.
 """
 
 import contextlib
@@ -19,10 +23,12 @@ import numpy as np
 import orbax.checkpoint as ocp
 from flax import struct
 
-from gomoku_jax import learn, replay
+from gomoku_jax import learn
 from gomoku_jax.config import TrainConfig, from_dict, to_dict
 from gomoku_jax.game import Gomoku
 from gomoku_jax.network import init_network
+from gomoku_jax.replay import ReplayState
+from gomoku_jax.replay_rings import init_rings
 from gomoku_jax.selfplay import Positions, SelfplayState
 from gomoku_jax.selfplay_rules import init_selfplay_of_rules
 
@@ -60,13 +66,23 @@ class Progress(struct.PyTreeNode):
 
 
 class TrainingState(struct.PyTreeNode):
-    """Everything that a run needs to go on."""
+    """Everything that a run needs to go on.
+
+    Attributes:
+        learner: what learning changes.
+        replay: the buffer, in a ring a device (see `replay_rings`).
+        selfplay: the running games.
+        key: typed PRNG key [].
+        progress: counters.
+        actor_params: what the actors play with; None where all devices both play and learn.
+    """
 
     learner: learn.TrainState
-    replay: replay.ReplayState
+    replay: ReplayState
     selfplay: SelfplayState
-    key: jax.Array  # typed PRNG key []
+    key: jax.Array
     progress: Progress
+    actor_params: Any = None
 
 
 def total_updates(config: TrainConfig) -> int | None:
@@ -90,8 +106,16 @@ def init_progress(config: TrainConfig) -> Progress:
     )
 
 
-def init_training_state(config: TrainConfig) -> TrainingState:
-    """The state before the first iteration."""
+def init_training_state(
+    config: TrainConfig, rings: int = 1, sharding: jax.sharding.Sharding | None = None
+) -> TrainingState:
+    """The state before the first iteration.
+
+    Args:
+        config: the run.
+        rings: devices that share the replay buffer.
+        sharding: where its rows go: the buffer is made there, as it may not fit elsewhere.
+    """
     game = Gomoku.from_config(config.game)
     key, network_key, selfplay_key = jax.random.split(jax.random.key(config.seed), 3)
     optimizer = learn.make_optimizer(config.learn, total_updates(config))
@@ -105,13 +129,20 @@ def init_training_state(config: TrainConfig) -> TrainingState:
         rule=jnp.zeros((), jnp.int8) if config.other_rules else None,
     )
     games = [Gomoku.from_config(game) for game in config.games]
+    learner = learn.init_train_state(init_network(config.network, game, network_key), optimizer)
     return TrainingState(
-        learner=learn.init_train_state(init_network(config.network, game, network_key), optimizer),
-        replay=replay.init(config.replay.capacity, example),
+        learner=learner,
+        replay=init_rings(config.replay.capacity, example, rings, sharding),
         selfplay=init_selfplay_of_rules(games, config.selfplay, selfplay_key),
         key=key,
         progress=init_progress(config),
+        actor_params=jax.tree.map(jnp.array, learner.params) if config.devices.actors > 0 else None,
     )
+
+
+def playing_params(config: TrainConfig, state: TrainingState) -> Any:
+    """The newest parameters to play with: the averaged ones where an average is kept."""
+    return state.learner.ema_params if config.learn.ema_decay > 0 else state.learner.params
 
 
 def _manager(folder: pathlib.Path, keep: int | None) -> ocp.CheckpointManager:
@@ -133,36 +164,57 @@ def _quiet() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def _to_arrays(state: TrainingState) -> dict[str, np.ndarray]:
-    """The leaves by path, on the host; typed keys as their data, since orbax does not store them."""
+def _to_arrays(state: TrainingState) -> dict[str, Any]:
+    """The leaves by path; typed keys as their data, since orbax does not store them.
+
+    On the host where this process has all of them; else as they lie on the devices of all processes.
+    """
     leaves, _ = jax.tree_util.tree_flatten_with_path(state)
     arrays = {}
     for path, leaf in leaves:
         if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
             leaf = jax.random.key_data(leaf)
-        arrays[jax.tree_util.keystr(path, simple=True, separator="/")] = np.asarray(jax.device_get(leaf))
+        whole = not isinstance(leaf, jax.Array) or leaf.is_fully_addressable or leaf.is_fully_replicated
+        name = jax.tree_util.keystr(path, simple=True, separator="/")
+        arrays[name] = np.asarray(jax.device_get(leaf)) if whole else leaf
     return arrays
 
 
 def _from_arrays(arrays: dict[str, np.ndarray], like: TrainingState) -> TrainingState:
+    """The state with NumPy leaves: `Programs.place` takes them to the devices."""
+    _mend_older(arrays)
+    if like.actor_params is not None and not any(name.startswith("actor_params/") for name in arrays):
+        like, played = like.replace(actor_params=None), True  # the run had no actors until now
+    else:
+        played = False
     leaves, treedef = jax.tree_util.tree_flatten_with_path(like)
     restored = []
     for path, leaf in leaves:
         name = jax.tree_util.keystr(path, simple=True, separator="/")
-        # Checkpoints from before CPU time was counted do not have it.
-        array = np.asarray(0.0) if name == "progress/cpu_seconds" and name not in arrays else arrays[name]
+        if name not in arrays:
+            raise CheckpointError(f"{name} is not in the checkpoint")
+        array = arrays[name]
         if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
             restored.append(jax.random.wrap_key_data(jnp.asarray(array)))
             continue
         if array.shape != leaf.shape or array.dtype != leaf.dtype:
             raise CheckpointError(f"{name}: {array.dtype}{array.shape}, expected {leaf.dtype}{leaf.shape}")
-        # Counters stay on the host in 64 bits; everything else goes to the device.
-        restored.append(array if name.startswith("progress/") else jnp.array(array))
-    return jax.tree_util.tree_unflatten(treedef, restored)
+        restored.append(array)
+    state = jax.tree_util.tree_unflatten(treedef, restored)
+    return state.replace(actor_params=state.learner.ema_params) if played else state
+
+
+def _mend_older(arrays: dict[str, np.ndarray]) -> None:
+    """What checkpoints of earlier versions lack: CPU time, and rings in the replay buffer."""
+    arrays.setdefault("progress/cpu_seconds", np.asarray(0.0))
+    for name in ("replay/next_row", "replay/size"):
+        arrays[name] = np.atleast_1d(arrays[name])
 
 
 def save_checkpoint(workdir: str | pathlib.Path, config: TrainConfig, state: TrainingState) -> pathlib.Path:
     """Writes a checkpoint of the iteration the state is at, and drops the oldest beyond those to keep.
+
+    With several processes, all call this together.
 
     Returns:
         The checkpoint's folder. It appears under its name only once it is whole.
@@ -173,7 +225,9 @@ def save_checkpoint(workdir: str | pathlib.Path, config: TrainConfig, state: Tra
     meta = {
         "config": to_dict(config),
         "checksums": {
-            name: zlib.crc32(np.ascontiguousarray(array).tobytes()) for name, array in arrays.items()
+            name: zlib.crc32(np.ascontiguousarray(array).tobytes())
+            for name, array in arrays.items()
+            if isinstance(array, np.ndarray)
         },
         "shapes": {name: [str(array.dtype), list(array.shape)] for name, array in arrays.items()},
     }
@@ -183,8 +237,9 @@ def save_checkpoint(workdir: str | pathlib.Path, config: TrainConfig, state: Tra
         manager.save(
             step, args=ocp.args.Composite(state=ocp.args.StandardSave(arrays), meta=ocp.args.JsonSave(meta))
         )
-    files = {name: [path.stat().st_size, _file_checksum(path)] for name, path in _files(folder / str(step))}
-    (folder / str(step) / _MANIFEST_FILE).write_text(json.dumps(files))
+    if jax.process_index() == 0:  # all have written when `save` returns
+        files = {n: [path.stat().st_size, _file_checksum(path)] for n, path in _files(folder / str(step))}
+        (folder / str(step) / _MANIFEST_FILE).write_text(json.dumps(files))
     return folder / str(step)
 
 
@@ -271,23 +326,23 @@ def restore_checkpoint(
             continue
         if config is not None:
             _check_same(config, saved, folder / str(step))
-        like = _abstract_state(saved if config is None else config)
+        like = _abstract_state(saved if config is None else config, rings=arrays["replay/size"].size)
         return saved, _from_arrays(arrays, like), messages
     raise CheckpointError("\n".join([f"no checkpoint in {folder} reads", *messages]))
 
 
-def _abstract_state(config: TrainConfig) -> TrainingState:
+def _abstract_state(config: TrainConfig, rings: int) -> TrainingState:
     """Shapes and dtypes of a run's state, without making it."""
 
     def build():
-        state = init_training_state(config)
+        state = init_training_state(config, rings)
         return state.replace(progress=None)
 
     return jax.eval_shape(build).replace(progress=init_progress(config))
 
 
 def load_checkpoint(path: str | pathlib.Path) -> TrainingState:
-    """The newest full training state of a run folder, as a pytree.
+    """The newest full training state of a run folder, as a pytree of NumPy arrays and a typed key.
 
     Raises:
         CheckpointError: no checkpoint there that reads.

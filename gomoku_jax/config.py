@@ -307,6 +307,18 @@ class EvaluationConfig:
 
 
 @dataclasses.dataclass(frozen=True)
+class DevicesConfig:
+    """Who does what, where there are several devices."""
+
+    actors: int = 0  # devices of each process that play while its others learn; 0: all do both, in turn
+    refresh_every: int = 1  # updates, at least, between two times that actors get the learners' parameters
+
+    def __post_init__(self):
+        _require_int("devices.actors", self.actors, 0)
+        _require_int("devices.refresh_every", self.refresh_every, 1)
+
+
+@dataclasses.dataclass(frozen=True)
 class TrainConfig:
     """A whole training run."""
 
@@ -317,6 +329,7 @@ class TrainConfig:
     replay: ReplayConfig = ReplayConfig()
     learn: LearnConfig = LearnConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
+    devices: DevicesConfig = DevicesConfig()
     iterations: int = 300  # of self-play and learning, in the whole run
     checkpoint_every: int = 50  # iterations
     keep_checkpoints: int = 3

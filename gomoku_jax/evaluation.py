@@ -7,12 +7,14 @@ import jax
 import numpy as np
 
 from gomoku_jax.arena import MatchResult, match_result
-from gomoku_jax.checkpoint import TrainingState
+from gomoku_jax.checkpoint import TrainingState, playing_params
 from gomoku_jax.config import TrainConfig
+from gomoku_jax.distributed import is_main, shared_time
 from gomoku_jax.game import Gomoku
 from gomoku_jax.metrics import Clock
-from gomoku_jax.programs import Programs, playing_params
+from gomoku_jax.programs import Programs
 from gomoku_jax.run_agents import save_run_agent
+from gomoku_jax.sharding import fetch
 from gomoku_jax.suites import load_solved, measure_perfect_play
 
 GAMES_FOLDER = "games"
@@ -21,13 +23,16 @@ GAMES_FOLDER = "games"
 def run_evaluation(
     config: TrainConfig, programs: Programs, state: TrainingState, workdir: pathlib.Path
 ) -> tuple[TrainingState, dict[str, Any], MatchResult]:
-    """A match against pure MCTS; keeps the best agent, raises the playouts after a clean sweep."""
+    """A match against pure MCTS; keeps the best agent, raises the playouts after a clean sweep.
+
+    With several processes all call this; the first of them writes, and measures perfect play.
+    """
     clock = Clock()
     key, match_key = jax.random.split(state.key)
     progress = state.progress
     num_playouts = int(progress.num_playouts)
     params = playing_params(config, state)
-    games = jax.device_get(programs.evaluate(num_playouts)(params, match_key))
+    games = fetch(programs.evaluate(num_playouts)(params, match_key), programs.mesh)
     result = match_result(games, config.evaluation.num_games)
     iteration = int(progress.iteration)
     # At equal scores the later agent is the better guess.
@@ -48,7 +53,8 @@ def run_evaluation(
     }
     if is_best:
         numbers = {name.split("/")[1]: value for name, value in metrics.items()}
-        save_run_agent(config, state, workdir, "best", evaluation=numbers)
+        if is_main():
+            save_run_agent(config, state, workdir, "best", evaluation=numbers)
         progress = progress.replace(
             best_score=np.asarray(result.score), best_iteration=np.asarray(iteration, np.int64)
         )
@@ -57,12 +63,14 @@ def run_evaluation(
         progress = progress.replace(
             num_playouts=np.asarray(playouts, np.int64), best_score=np.asarray(-1.0, np.float64)
         )
-    _save_games(config, workdir, iteration, num_playouts, result)
-    if config.evaluation.solved_positions > 0:
-        metrics |= solved_metrics(config, params)
-    metrics["time/evaluation_seconds"] = clock.seconds
+    if is_main():
+        _save_games(config, workdir, iteration, num_playouts, result)
+        if config.evaluation.solved_positions > 0:
+            metrics |= solved_metrics(config, params)
+    seconds, cpu_seconds = shared_time(clock)
+    metrics["time/evaluation_seconds"] = seconds
     progress = progress.replace(
-        seconds=progress.seconds + clock.seconds, cpu_seconds=progress.cpu_seconds + clock.cpu_seconds
+        seconds=progress.seconds + seconds, cpu_seconds=progress.cpu_seconds + cpu_seconds
     )
     return state.replace(key=key, progress=progress), metrics, result
 

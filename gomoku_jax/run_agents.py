@@ -5,10 +5,9 @@ import pathlib
 from typing import Any
 
 from gomoku_jax.agent import AGENT_FOLDER, AgentError, read_card, save_agent
-from gomoku_jax.checkpoint import TrainingState
+from gomoku_jax.checkpoint import TrainingState, playing_params
 from gomoku_jax.config import TrainConfig
 from gomoku_jax.metrics import provenance
-from gomoku_jax.programs import playing_params
 
 
 def save_run_agent(

@@ -5,9 +5,10 @@ import pytest
 from tiny import TINY
 
 import gomoku_jax as gj
-from gomoku_jax.checkpoint import init_training_state
-from gomoku_jax.programs import make_programs, playing_params
-from gomoku_jax.train import run_iteration, train
+from gomoku_jax.checkpoint import init_training_state, playing_params
+from gomoku_jax.iteration import run_iteration
+from gomoku_jax.programs import make_programs
+from gomoku_jax.train import train
 
 
 @pytest.mark.slow

@@ -22,12 +22,13 @@ from gomoku_jax.checkpoint import (
 from gomoku_jax.config import RULES, GameConfig, NetworkConfig, ReplayConfig, from_dict, to_dict
 from gomoku_jax.encode import legal_action_masks, observe, states_from_positions
 from gomoku_jax.game import Gomoku
+from gomoku_jax.iteration import run_iteration
 from gomoku_jax.metrics import read_metrics
 from gomoku_jax.play.choose import choose
 from gomoku_jax.programs import make_batch, make_programs, transform_positions
 from gomoku_jax.run_agents import save_run_agent
 from gomoku_jax.selfplay import Positions, SelfplayState
-from gomoku_jax.train import run_iteration, train
+from gomoku_jax.train import train
 
 # Freestyle and caro part soon here: overlines, and threes between two stones of the other side.
 BOARD = GameConfig(3, 5, 3)
@@ -197,7 +198,7 @@ def test_every_game_obeys_its_own_rule_and_is_stored_once(begun):
     stored = 0
     for _ in range(6):
         state, metrics = run_iteration(TWO, programs, state)
-        items, size = jax.device_get(state.replay.items), int(state.replay.size)
+        items, size = jax.device_get(state.replay.items), int(state.replay.size[0])
         new = np.arange(len(items.rule))
         new = (stored <= new) & (new < size)
         ended = {}
@@ -295,6 +296,6 @@ def test_a_run_of_two_rules_learns_and_goes_on(tmp_path):
     assert [row["iteration"] for row in rows] == [1, 2, 3]
     assert all(np.isfinite(row["learn/loss"]) for row in rows)
     assert all(row["selfplay/games_freestyle"] + row["selfplay/games_caro"] > 0 for row in rows)
-    items, size = jax.device_get(result.state.replay.items), int(result.state.replay.size)
+    items, size = jax.device_get(result.state.replay.items), int(result.state.replay.size[0])
     assert set(items.rule[:size].tolist()) == {RULES.index("freestyle"), RULES.index("caro")}
     assert gj.load_agent(tmp_path).info["rules"] == ["freestyle", "caro"]

@@ -21,7 +21,8 @@ jax.config.update("jax_num_cpu_devices", 2)
 from gomoku_jax.checkpoint import init_training_state
 from gomoku_jax.sharding import data_mesh
 from gomoku_jax.programs import make_programs
-from gomoku_jax.train import run_iteration
+from gomoku_jax.iteration import run_iteration
+from gomoku_jax.replay_rings import newest_first
 from tiny import TINY, tiny
 
 one = data_mesh(8, 16, devices=jax.devices()[:1])
@@ -67,7 +68,7 @@ games = 0
 for _ in range(3):
     state, metrics = run_iteration(config, programs, state)
     games += metrics["selfplay/games"]
-boards = np.asarray(state.replay.items.board)[: int(state.replay.size)]
+boards = np.asarray(state.replay.items.board)[newest_first(jax.device_get(state.replay))]
 report["first_positions"] = int((np.abs(boards).sum((1, 2)) == 0).sum())
 report["games"] = games
 shares = np.split(np.asarray(state.selfplay.states.board), 2)

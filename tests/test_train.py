@@ -27,14 +27,13 @@ from gomoku_jax.checkpoint import (
 )
 from gomoku_jax.config import to_dict
 from gomoku_jax.evaluation import run_evaluation
+from gomoku_jax.iteration import collapse_warnings, run_iteration
 from gomoku_jax.metrics import read_metrics
 from gomoku_jax.programs import make_programs
 from gomoku_jax.train import (
     RunExistsError,
     begin_from,
-    collapse_warnings,
     is_finished,
-    run_iteration,
     train,
 )
 

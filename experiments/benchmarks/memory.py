@@ -8,9 +8,9 @@ import jax
 
 from benchmarks.common import Benchmark, show
 from gomoku_jax.checkpoint import init_training_state
+from gomoku_jax.iteration import run_iteration
 from gomoku_jax.presets import PRESETS
 from gomoku_jax.programs import make_programs
-from gomoku_jax.train import run_iteration
 
 
 @dataclasses.dataclass(frozen=True)

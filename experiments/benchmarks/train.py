@@ -5,24 +5,25 @@ of batches are timed alone, and what remains of self-play and learning is the ot
 """
 
 import dataclasses
-import functools
 import statistics
 import time
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.common import Benchmark, chosen_preset, keep_going, medians, show
 from gomoku_jax import replay
-from gomoku_jax.checkpoint import init_training_state
+from gomoku_jax.checkpoint import init_training_state, playing_params
 from gomoku_jax.compilation import use_compilation_cache
 from gomoku_jax.config import TrainConfig
 from gomoku_jax.encode import observe
 from gomoku_jax.game import Gomoku
 from gomoku_jax.inference import apply_prepared, prepare
-from gomoku_jax.programs import make_batch, make_programs, playing_params, transform_positions
-from gomoku_jax.sharding import data_mesh, replicated, split_axis, split_spec
-from gomoku_jax.train import run_iteration
+from gomoku_jax.iteration import run_iteration
+from gomoku_jax.programs import make_batch, make_programs, transform_positions
+from gomoku_jax.replay_rings import ring_of
+from gomoku_jax.sharding import data_mesh, split_axis, split_spec
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,17 +66,21 @@ def batch_seconds(config: TrainConfig, buffer, mesh, repeats: int) -> float:
     """Drawing an iteration's batches: rows, symmetries, planes."""
     game = Gomoku.from_config(config.game)
 
-    @functools.partial(jax.jit, in_shardings=replicated(mesh))
-    def program(buffer):
+    def draw_all(share):
+        ring = ring_of(share)
+
         def draw(total, key):
             transform = transform_positions if config.replay.symmetries else None
-            positions = replay.sample(buffer, key, config.learn.batch_size, transform)
-            positions = jax.lax.with_sharding_constraint(positions, split_axis(mesh))
+            positions = replay.sample(ring, key, config.learn.batch_size // mesh.size, transform)
             batch = make_batch(game, config, positions)
             return total + sum(leaf.astype(float).mean() for leaf in batch), None
 
         keys = jax.random.split(jax.random.key(0), config.learn.updates_per_iteration + 1)
-        return jax.lax.scan(draw, 0.0, keys)[0]
+        return jax.lax.scan(draw, jnp.float32(0), keys)[0][None]
+
+    program = jax.jit(
+        jax.shard_map(draw_all, mesh=mesh, in_specs=split_spec(), out_specs=split_spec(), check_vma=False)
+    )
 
     return medians({"batches": lambda: program(buffer)}, repeats)["batches"]
 
@@ -91,7 +96,7 @@ def run(arguments: Train) -> list[dict]:
     # The first self-play compiles its program, as a start of training does.
     state, _ = run_iteration(config, programs, state)
     first = time.perf_counter() - started
-    while not bool(replay.can_sample(state.replay, config.replay.min_size)):
+    while not int(state.replay.size.sum()) >= config.replay.min_size:
         state, _ = run_iteration(config, programs, state)
     state, _ = run_iteration(config, programs, state)
     walls, rows = [], []
