@@ -231,15 +231,15 @@ class SelfplayConfig:
 class ReplayConfig:
     """The ring buffer of positions."""
 
-    capacity: int = 100_000  # positions kept
+    capacity: int = 100_000  # positions kept; 0 is as many as fit, which `estimate.size_replay` finds out
     min_size: int = 5_000  # positions before learning starts
     symmetries: bool = True  # transform every drawn position by a random symmetry of the board
     window_exponent: float = 1.0  # below 1, only the newest min_size * (size / min_size) ** this are drawn
 
     def __post_init__(self):
         _require_between("replay.window_exponent", self.window_exponent, 0.0, 1.0)
-        _require_int("replay.capacity", self.capacity, 1)
-        _require_int("replay.min_size", self.min_size, 1, self.capacity)
+        _require_int("replay.capacity", self.capacity, 0)
+        _require_int("replay.min_size", self.min_size, 1, self.capacity or None)
 
 
 @dataclasses.dataclass(frozen=True)
