@@ -191,14 +191,15 @@ def learner_bytes(config: TrainConfig) -> int:
     return _learner_bytes(config.network, config.game, config.learn)
 
 
-@functools.lru_cache(maxsize=64)
 def games_bytes(game: GameConfig, num_games: int) -> int:
     """Of running games and their moves so far, which may be as many as the board has points."""
-    return nbytes(_selfplay_shapes(game, num_games))
+    return num_games * nbytes(_game_shapes(game))
 
 
-def _selfplay_shapes(game: GameConfig, num_games: int) -> Any:
-    config = dataclasses.replace(TrainConfig().selfplay, num_games=num_games, opening_stones=0)
+@functools.lru_cache(maxsize=64)
+def _game_shapes(game: GameConfig) -> Any:
+    """A `SelfplayState` of one game."""
+    config = dataclasses.replace(TrainConfig().selfplay, num_games=1, opening_stones=0)
     rules = Gomoku.from_config(game)
     return jax.eval_shape(lambda: init_selfplay(rules, config, jax.random.key(0)))
 
@@ -206,13 +207,13 @@ def _selfplay_shapes(game: GameConfig, num_games: int) -> Any:
 @functools.lru_cache(maxsize=64)
 def position_bytes(game: GameConfig, tells_rule: bool = False) -> int:
     """Of one position in the replay buffer; one byte more where it tells the rule it is from."""
-    positions, _ = jax.eval_shape(lambda x: finished_positions(x, 1), _selfplay_shapes(game, 1).pending)
+    positions, _ = jax.eval_shape(lambda x: finished_positions(x, 1), _game_shapes(game).pending)
     return nbytes(positions) // (game.height * game.width) + tells_rule
 
 
 def window_bytes(game: GameConfig, num_games: int, num_moves: int, row: int) -> int:
     """Of T new moves in each game, these after those before, and the positions made of them, (A + T) each."""
-    move = nbytes(_selfplay_shapes(game, 1).pending) // (game.height * game.width)
+    move = nbytes(_game_shapes(game).pending) // (game.height * game.width)
     window = game.height * game.width + num_moves
     return num_games * (num_moves * move + window * (move + row))
 
@@ -223,9 +224,14 @@ def _no_network(params: Any, states: Any) -> NetworkOutput:
     return NetworkOutput(jnp.zeros((batch, height * width)), jnp.zeros(batch))
 
 
-@functools.lru_cache(maxsize=256)
 def tree_bytes(game: GameConfig, search: SearchConfig, num_games: int) -> int:
     """Of the search trees of so many games, with room for all simulations."""
+    one, two = (_tree_bytes(game, search, count) for count in (1, 2))
+    return one + (num_games - 1) * (two - one)  # a counter and keys are there once
+
+
+@functools.lru_cache(maxsize=256)
+def _tree_bytes(game: GameConfig, search: SearchConfig, num_games: int) -> int:
     # What looks for wins makes no array of the tree larger, but takes long to trace.
     search = dataclasses.replace(search, tactical_helper=False, root_vcf=0, tree_vcf=0)
     rules = Gomoku.from_config(game)
@@ -298,13 +304,17 @@ def evaluation_bytes(
     return agent + playout_tree_bytes(game, evaluation.max_playouts, pairs)
 
 
-@functools.lru_cache(maxsize=64)
 def playout_tree_bytes(game: GameConfig, num_playouts: int, num_games: int) -> int:
-    """Of pure MCTS's trees."""
+    """Of pure MCTS's trees: a node a playout, and the root."""
+    return num_games * (1 + num_playouts) * _playout_node_bytes(game)
+
+
+@functools.lru_cache(maxsize=64)
+def _playout_node_bytes(game: GameConfig) -> int:
     rules = Gomoku.from_config(game)
 
     def build():
-        states = jax.vmap(lambda _: rules.init())(jnp.arange(num_games))
-        return playout_tree(rules, states, num_playouts)
+        states = jax.vmap(lambda _: rules.init())(jnp.arange(1))
+        return playout_tree(rules, states, 1)
 
-    return nbytes(jax.eval_shape(build))
+    return nbytes(jax.eval_shape(build)) // 2

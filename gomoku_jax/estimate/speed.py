@@ -42,7 +42,7 @@ def simulations_per_move(config: TrainConfig) -> float:
 
 
 def evaluations_per_move(config: TrainConfig) -> float:
-    """Mean network evaluations of a move: one a simulation, the root's, and what drawing and weighing ask for.
+    """Mean network evaluations of a move: one a simulation, the root's, and what the draw asks for.
 
     Drawing from the "prior" and `surprise_weight` each evaluate the position once more.
     """
