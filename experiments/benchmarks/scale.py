@@ -10,6 +10,7 @@ import statistics
 import time
 
 import jax
+import jax.numpy as jnp
 
 from benchmarks.common import Benchmark, chosen_preset, describe, medians, show
 from benchmarks.memory import resident_bytes
