@@ -142,6 +142,8 @@ def main(argv: list[str] | None = None) -> int:
         if arguments.compilation_cache:
             use_compilation_cache()
         start_devices(arguments)
+        if arguments.resume and arguments.config.replay.capacity == 0:
+            raise ValueError("replay.capacity = 0: a run that goes on keeps the size of the buffer it has")
         config, memory, budget = fitted(arguments.config, arguments.memory_gb, arguments.num_devices)
         if is_main() and not arguments.quiet:
             print(memory_line(config, memory, budget))

@@ -301,7 +301,18 @@ def test_arithmetic_alone():
     two = estimate_speed(TINY, Layout(2, 2), PLAIN, HOPEFUL)
     assert two.selfplay_seconds == pytest.approx(6 * 4 * 5 * flops / 2)
     # Ring of two: half of the gradient passes each way, twice.
-    assert two.collectives.seconds == pytest.approx(3 * (4 * 1825 / 2.0), rel=1e-4)
+    assert two.collectives.seconds == pytest.approx(3 * 2 * (4 * 1825 / 2 / 2.0))
+
+
+def test_averaging_gradients():
+    # Of 12 bytes a third passes a link in each of four steps, at 2 bytes a second.
+    assert speed.collective_seconds(12, 5, 3, PLAIN) == 4 * (4 / 2)
+    slow = dataclasses.replace(PLAIN, link_seconds=1.5)
+    assert speed.collective_seconds(12, 5, 3, slow) == 4 * (4 / 2 + 1.5)
+    each = dataclasses.replace(slow, one_exchange=False)
+    assert speed.collective_seconds(12, 5, 3, each) == 4 * (4 / 2 + 5 * 1.5)
+    assert speed.collective_seconds(12, 5, 1, each) == 0
+    assert counting.parameter_arrays(TINY.network, TINY.game) == 2 * 7 + 1  # the policy's end has no bias
 
 
 def test_half_filled_tiles_and_half_precision():

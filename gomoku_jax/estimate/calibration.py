@@ -56,6 +56,8 @@ def measure_device(config: TrainConfig, mesh: Mesh, games: int, memory_bytes: in
         # the CPU (docs/performance.md, a training iteration).
         efficiency=(0.85, 1.0),
         update_efficiency=(0.45, 0.7),
+        link_seconds=exchange_seconds(mesh) / max(2 * (mesh.size - 1), 1),
+        one_exchange=False,
         kernel_seconds=(kernel, kernel),
         loop_seconds=(loop, loop),
     )
@@ -102,6 +104,15 @@ def small_work_seconds(mesh: Mesh) -> tuple[float, float]:
     short, long = chain(1), chain(1 + _CHAIN)
     kernel = max((long - short) / _CHAIN, 1e-9)
     return max(short - kernel, 1e-9), kernel
+
+
+def exchange_seconds(mesh: Mesh) -> float:
+    """Seconds of averaging one number over the mesh."""
+
+    def round_of(step: jax.Array, x: jax.Array) -> jax.Array:
+        return jax.lax.pmean(x, mesh.axis_names[0]) + step
+
+    return _seconds_a_round(mesh, round_of, jnp.float32(1), jnp.zeros(1))
 
 
 def _seconds_a_round(

@@ -28,6 +28,8 @@ class DeviceSpec:
         memory_share: how much of the memory JAX takes by default.
         efficiency: share of the peak that convolutions of a residual tower reach while they are bound by it.
         update_efficiency: share of that rate which forward and backward pass together reach.
+        link_seconds: one step of an exchange with a neighbour, however little is exchanged.
+        one_exchange: whether XLA averages all gradients in one exchange, or every array in its own.
         kernel_seconds: between the starts of two dependent small kernels.
         loop_seconds: one round of a loop whose end the data decide.
         channel_tile: output channels are computed in multiples of this.
@@ -43,6 +45,8 @@ class DeviceSpec:
     memory_share: float = 1.0
     efficiency: Range = (1.0, 1.0)
     update_efficiency: Range = (1.0, 1.0)
+    link_seconds: float = 0.0
+    one_exchange: bool = True
     kernel_seconds: Range = (0.0, 0.0)
     loop_seconds: Range = (0.0, 0.0)
     channel_tile: int = 1
@@ -75,6 +79,7 @@ _GPU = DeviceSpec(
     memory_share=0.75,  # https://docs.jax.dev/en/latest/201/gpu-memory.html
     efficiency=_EFFICIENCY,
     update_efficiency=(0.7, 1.0),
+    link_seconds=2e-6,
     kernel_seconds=(5e-6, 2e-6),
     loop_seconds=(16e-6, 8e-6),
     channel_tile=64,

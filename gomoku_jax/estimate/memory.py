@@ -162,6 +162,7 @@ def estimate_memory(config: TrainConfig, where: Layout, platform: Platform) -> M
     )
 
 
+@functools.lru_cache(maxsize=64)
 def _parameter_shapes(network: NetworkConfig, game: GameConfig) -> Any:
     return jax.eval_shape(lambda: init_network(network, Gomoku.from_config(game), jax.random.key(0)))
 
@@ -175,6 +176,11 @@ def parameter_bytes(network: NetworkConfig, game: GameConfig) -> int:
 def parameter_count(network: NetworkConfig, game: GameConfig) -> int:
     """How many numbers the parameters are."""
     return parameter_bytes(network, game) // 4
+
+
+def parameter_arrays(network: NetworkConfig, game: GameConfig) -> int:
+    """How many arrays the parameters are in."""
+    return len(jax.tree.leaves(_parameter_shapes(network, game)))
 
 
 @functools.lru_cache(maxsize=64)

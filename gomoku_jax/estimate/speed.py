@@ -13,7 +13,14 @@ from typing import NamedTuple
 
 from gomoku_jax.config import GameConfig, NetworkConfig, SearchConfig, TrainConfig
 from gomoku_jax.estimate.hardware import DeviceSpec
-from gomoku_jax.estimate.memory import Layout, learner_bytes, parameter_bytes, parameter_count, position_bytes
+from gomoku_jax.estimate.memory import (
+    Layout,
+    learner_bytes,
+    parameter_arrays,
+    parameter_bytes,
+    parameter_count,
+    position_bytes,
+)
 from gomoku_jax.game import NUM_PLANES, Gomoku
 from gomoku_jax.network import flops_per_position
 
@@ -32,7 +39,6 @@ _PASSES_A_BLOCK = 9.0
 _PASSES_OF_HEADS = 8.0
 _BACKWARD_WORK = 2  # of a forward pass: gradients by the input and by the kernel
 _HOST_SECONDS = 5e-3  # an iteration, for starting two programs and making metrics (docs/performance.md)
-_LINK_SECONDS = 2e-6  # one step of a ring of devices
 
 
 def simulations_per_move(config: TrainConfig) -> float:
@@ -128,11 +134,14 @@ def data_bytes(config: TrainConfig) -> float:
     return 2 * position_bytes(config.game, len(config.games) > 1) * (2 + 2 * (points + moves) / moves)
 
 
-def collective_seconds(num_bytes: int, devices: int, spec: DeviceSpec) -> float:
-    """Of averaging so many bytes over a ring of devices: 2 (D - 1) / D of them pass every link, one way."""
+def collective_seconds(num_bytes: int, num_arrays: int, devices: int, spec: DeviceSpec) -> float:
+    """Of averaging arrays over a ring of devices: 2 (D - 1) steps, each of a D-th of the bytes, one way."""
     if devices == 1:
         return 0.0
-    return 2 * (devices - 1) * (num_bytes / devices / spec.interconnect_bandwidth + _LINK_SECONDS)
+    steps = 2 * (devices - 1)
+    exchanges = 1 if spec.one_exchange else num_arrays
+    passing = num_bytes / devices / spec.interconnect_bandwidth
+    return steps * (passing + exchanges * spec.link_seconds)
 
 
 class Bounds(NamedTuple):
@@ -263,7 +272,12 @@ def estimate_speed(config: TrainConfig, where: Layout, spec: DeviceSpec, case: i
         update=_times(_update(config, where, spec, case), config.learn.updates_per_iteration),
         collectives=Bounds(
             interconnect=config.learn.updates_per_iteration
-            * collective_seconds(parameter_bytes(config.network, config.game), where.learners, spec)
+            * collective_seconds(
+                parameter_bytes(config.network, config.game),
+                parameter_arrays(config.network, config.game),
+                where.learners,
+                spec,
+            )
         ),
         host=_HOST_SECONDS,
         split=where.split,
