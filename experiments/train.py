@@ -5,6 +5,7 @@ python experiments/train.py --preset tictactoe --workdir runs/ttt
 python experiments/train.py --preset 6x6x4 --search.num-simulations 64 --seed 1
 python experiments/train.py --preset tictactoe --game.width 4 --other-rules exact --network.planes rules
 python experiments/train.py --workdir runs/ttt --resume --iterations 100
+python experiments/train.py --preset 15x15x5 --dry-run-on h200x8
 
 On a cluster start the same command on every host (SLURM: with srun) with --distributed; elsewhere give every
 process --coordinator HOST:PORT --processes N --process I. All must see the run's folder.
@@ -13,6 +14,7 @@ process --coordinator HOST:PORT --processes N --process I. All must see the run'
 import argparse
 import dataclasses
 import datetime
+import operator
 import pathlib
 import sys
 import traceback
@@ -20,12 +22,14 @@ from typing import Annotated, Literal
 
 import jax
 import tyro
+from estimates import estimate_here, estimate_on, fitted, show_estimate
 
 from gomoku_jax.checkpoint import CheckpointError, read_config
 from gomoku_jax.compilation import use_compilation_cache
-from gomoku_jax.config import TrainConfig
+from gomoku_jax.config import TrainConfig, same_network
 from gomoku_jax.distributed import LOST_STATUS, LostProcessError, RefusedError, end, is_main, start
 from gomoku_jax.divergence import DivergedError
+from gomoku_jax.estimate import MemoryBudgetError, memory_line
 from gomoku_jax.presets import DEFAULT_PRESET, PRESETS
 from gomoku_jax.saving import SaveError
 from gomoku_jax.sharding import use_cpu_cores, use_cpu_devices
@@ -62,6 +66,12 @@ class Arguments:
     """Trace some iterations into the run's profile/, for Perfetto and TensorBoard."""
     profile_iterations: tuple[int, int] = (3, 4)
     """The first and the last of them, counted from 1 in this process; in the first two, programs compile."""
+    dry_run: bool = False
+    """Start nothing: print what the run takes of memory, how fast it should be, and whether it fits."""
+    dry_run_on: str | None = None
+    """The same for devices by name and number: h100, h200, a100, v5e or v4, such as h200x8 or v5ex16."""
+    memory_gb: float | None = None
+    """GB (10^9 bytes) that each device may use; by default what it has. --replay.capacity 0 fills them."""
     compilation_cache: bool = True
     """Keep compiled programs on disk for the next run; without it all runs pay for their compilation."""
     config: Annotated[TrainConfig, tyro.conf.arg(name="")] = PRESETS[DEFAULT_PRESET]
@@ -78,9 +88,9 @@ def parse(argv: list[str] | None) -> Arguments:
     if early.resume and early.workdir is not None:
         saved = read_config(early.workdir)
         if early.preset in PRESETS:
-            for name in ("game", "network"):
+            for name, same in (("game", operator.eq), ("network", same_network)):
                 ours, theirs = getattr(config, name), getattr(saved, name)
-                if ours != theirs:
+                if not same(ours, theirs):
                     raise CheckpointError(
                         f"the run in {early.workdir} has {name} {theirs}, preset {early.preset} has {ours}"
                     )
@@ -108,10 +118,27 @@ def start_devices(arguments: Arguments) -> None:
         start(*addressed, heartbeat_seconds=arguments.heartbeat_seconds)
 
 
+def dry_run(arguments: Arguments) -> int:
+    """Prints an estimate; the exit status, 2 where the run does not fit."""
+    if shares_run(arguments):
+        raise ValueError("--dry-run is of one process; --dry-run-on h200x16 of as many devices as you like")
+    if arguments.dry_run_on is None:
+        start_devices(arguments)
+        estimate = estimate_here(arguments.config, arguments.memory_gb, arguments.num_devices)
+    else:
+        estimate = estimate_on(arguments.config, arguments.dry_run_on, arguments.memory_gb)
+    show_estimate(estimate)
+    if not estimate.fits:
+        print(f"error: {estimate.refusal}", file=sys.stderr)
+    return 0 if estimate.fits else 2
+
+
 def main(argv: list[str] | None = None) -> int:
     """Returns the exit status."""
     try:
         arguments = parse(argv)
+        if arguments.dry_run or arguments.dry_run_on is not None:
+            return dry_run(arguments)
         workdir = arguments.workdir
         if workdir is None:
             if arguments.resume:
@@ -125,8 +152,13 @@ def main(argv: list[str] | None = None) -> int:
         if arguments.profile:  # or programs from the cache might have other names for their operations
             jax.config.update("jax_compilation_cache_include_metadata_in_key", True)
         start_devices(arguments)
+        if arguments.resume and arguments.config.replay.capacity == 0:
+            raise ValueError("replay.capacity = 0: a run that goes on keeps the size of the buffer it has")
+        config, memory, budget = fitted(arguments.config, arguments.memory_gb, arguments.num_devices)
+        if is_main() and not arguments.quiet:
+            print(memory_line(config, memory, budget))
         result = train(
-            arguments.config,
+            config,
             workdir,
             resume=arguments.resume,
             quiet=arguments.quiet,
@@ -136,6 +168,9 @@ def main(argv: list[str] | None = None) -> int:
     except LostProcessError as error:
         print(f"error: {error}", file=sys.stderr)
         return LOST_STATUS
+    except MemoryBudgetError as error:
+        print(f"error: {error}\n--memory-gb sets another limit than what the devices have", file=sys.stderr)
+        return 2
     except (*REFUSALS, ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

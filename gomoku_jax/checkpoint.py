@@ -24,7 +24,8 @@ import orbax.checkpoint as ocp
 from flax import struct
 
 from gomoku_jax import learn
-from gomoku_jax.config import TrainConfig, from_dict, to_dict
+from gomoku_jax.config import TrainConfig, from_dict, same_network, to_dict
+from gomoku_jax.files import write_atomically
 from gomoku_jax.game import Gomoku
 from gomoku_jax.network import init_network
 from gomoku_jax.replay import ReplayState
@@ -239,7 +240,7 @@ def save_checkpoint(workdir: str | pathlib.Path, config: TrainConfig, state: Tra
         )
     if jax.process_index() == 0:  # all have written when `save` returns
         files = {n: [path.stat().st_size, _file_checksum(path)] for n, path in _files(folder / str(step))}
-        (folder / str(step) / _MANIFEST_FILE).write_text(json.dumps(files))
+        write_atomically(folder / str(step) / _MANIFEST_FILE, json.dumps(files))
     return folder / str(step)
 
 
@@ -287,7 +288,7 @@ def _check_same(config: TrainConfig, saved: TrainConfig, path: pathlib.Path) -> 
     """Refuses a checkpoint whose arrays mean something else."""
     for name in ("game", "network", "other_rules"):
         ours, theirs = getattr(config, name), getattr(saved, name)
-        if ours != theirs:
+        if not (same_network(ours, theirs) if name == "network" else ours == theirs):
             raise CheckpointError(f"the checkpoint in {path} has {name} {theirs}, this run has {ours}")
 
 
@@ -353,7 +354,7 @@ def load_checkpoint(path: str | pathlib.Path) -> TrainingState:
 def write_config(workdir: str | pathlib.Path, config: TrainConfig) -> None:
     """Writes the run's `config.json`."""
     path = pathlib.Path(workdir) / CONFIG_FILE
-    path.write_text(json.dumps(to_dict(config), indent=2) + "\n")
+    write_atomically(path, json.dumps(to_dict(config), indent=2) + "\n")
 
 
 def read_config(workdir: str | pathlib.Path) -> TrainConfig:

@@ -96,6 +96,7 @@ class NetworkConfig:
     planes: Planes = "all"  # input: "all" four planes, the two of "stones", or "rules": all and one a rule
     dtype: Literal["float32", "bfloat16"] = "float32"  # of the computation; parameters stay float32
     inference_dtype: Literal["float32", "bfloat16"] | None = None  # of search; None is `dtype`
+    remat: bool = False  # resnet: learning keeps only the blocks' inputs and computes the rest again
 
     def __post_init__(self):
         _require_choice("network.kind", self.kind, ("resnet", "conv"))
@@ -111,6 +112,14 @@ class NetworkConfig:
         _require_choice("network.dtype", self.dtype, ("float32", "bfloat16"))
         if self.inference_dtype is not None:
             _require_choice("network.inference_dtype", self.inference_dtype, ("float32", "bfloat16"))
+        _require(isinstance(self.remat, bool), "network.remat", self.remat, "True or False")
+        if self.remat:
+            _require(self.kind == "resnet", "network.remat", self.remat, "for the blocks of a resnet only")
+
+
+def same_network(a: NetworkConfig, b: NetworkConfig) -> bool:
+    """Whether parameters of one are parameters of the other: equal but for how gradients are computed."""
+    return dataclasses.replace(a, remat=False) == dataclasses.replace(b, remat=False)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -222,15 +231,15 @@ class SelfplayConfig:
 class ReplayConfig:
     """The ring buffer of positions."""
 
-    capacity: int = 100_000  # positions kept
+    capacity: int = 100_000  # positions kept; 0 is as many as fit, which `estimate.size_replay` finds out
     min_size: int = 5_000  # positions before learning starts
     symmetries: bool = True  # transform every drawn position by a random symmetry of the board
     window_exponent: float = 1.0  # below 1, only the newest min_size * (size / min_size) ** this are drawn
 
     def __post_init__(self):
         _require_between("replay.window_exponent", self.window_exponent, 0.0, 1.0)
-        _require_int("replay.capacity", self.capacity, 1)
-        _require_int("replay.min_size", self.min_size, 1, self.capacity)
+        _require_int("replay.capacity", self.capacity, 0)
+        _require_int("replay.min_size", self.min_size, 1, self.capacity or None)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -49,7 +49,7 @@ def apply_prepared(net_config: NetworkConfig, prepared: Prepared, observations: 
         NetworkOutput(policy_logits float32 [B, A], value float32 [B]).
     """
     dtype = net_config.inference_dtype or net_config.dtype
-    config = dataclasses.replace(net_config, dtype=dtype, inference_dtype=None)
+    config = dataclasses.replace(net_config, dtype=dtype, inference_dtype=None, remat=False)
 
     def chains(prepared: Prepared, observations: jax.Array) -> NetworkOutput:
         return apply_in_chains(config, prepared, observations)

@@ -1,6 +1,8 @@
 """Policy-value networks: the tutorials' three convolutions, and a residual tower that fits any board."""
 
+import functools
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import flax.linen as nn
@@ -56,6 +58,56 @@ def pool(x: jax.Array) -> jax.Array:
     return jnp.concatenate([x.mean((1, 2)), x.max((1, 2))], axis=-1)
 
 
+_Layer = Callable[[jax.Array], jax.Array]
+
+
+def _block(x: jax.Array, first: _Layer, pooled_bias: _Layer | None, second: _Layer) -> jax.Array:
+    """One residual block, [B, H, W, C] → [B, H, W, C]; with `pooled_bias` it sees the whole board."""
+    y = first(nn.relu(x))
+    if pooled_bias is not None:
+        y = y + pooled_bias(pool(nn.relu(y)))[:, None, None]
+    return x + second(nn.relu(y))
+
+
+def _blocks_again(config: NetworkConfig, params: Any, x: jax.Array) -> jax.Array:
+    """The tower of blocks, of which the backward pass finds only every second one's input in memory.
+
+    Pairs of blocks, which are all alike, go through a scan that is rematerialized: beside blocks written one
+    after the other, XLA for the CPU would recognize the second computation and keep the first's results.
+    """
+    channels, dtype = config.channels, jnp.dtype(config.dtype)
+
+    def conv(layers: Any, name: str) -> _Layer:
+        return functools.partial(Conv3x3(channels, dtype, parent=None).apply, {"params": layers[name]})  # type: ignore[return-value]
+
+    def dense(layers: Any, name: str) -> _Layer:
+        return functools.partial(nn.Dense(channels, dtype=dtype, parent=None).apply, {"params": layers[name]})  # type: ignore[return-value]
+
+    def plain(x: jax.Array, layers: Any) -> jax.Array:
+        return _block(x, conv(layers, "conv_0"), None, conv(layers, "conv_1"))
+
+    def pair(x: jax.Array, layers: tuple[Any, Any]) -> tuple[jax.Array, None]:
+        even, odd = layers
+        x = plain(x, even)
+        return _block(x, conv(odd, "conv_0"), dense(odd, "pool"), conv(odd, "conv_1")), None
+
+    blocks = [
+        {
+            part: params[f"block_{i}_{part}"]
+            for part in ("conv_0", "conv_1", "pool")
+            if f"block_{i}_{part}" in params
+        }
+        for i in range(config.num_blocks)
+    ]
+    pairs = [(blocks[i], blocks[i + 1]) for i in range(0, config.num_blocks - 1, 2)]
+    if pairs:
+        stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *pairs)
+        x, _ = jax.lax.scan(jax.checkpoint(pair, prevent_cse=False), x, stacked)
+    if config.num_blocks % 2 == 1:
+        x = jax.checkpoint(plain)(x, blocks[-1])
+    return x
+
+
 class ResidualNetwork(nn.Module):
     """Pre-activation residual tower with global pooling; no weight depends on the board's size.
 
@@ -71,20 +123,20 @@ class ResidualNetwork(nn.Module):
         config, dtype = self.config, jnp.dtype(self.config.dtype)
         channels = config.channels
 
-        def conv(name: str, **kwargs) -> Conv3x3:
-            return Conv3x3(channels, dtype, name=name, **kwargs)
-
         def dense(name: str, features: int = channels, **kwargs) -> nn.Dense:  # on a board, a 1x1 convolution
             return nn.Dense(features, dtype=dtype, name=name, **kwargs)
 
-        x = conv("stem")(observation.astype(dtype))
-        for i in range(config.num_blocks):
-            y = conv(f"block_{i}_conv_0")(nn.relu(x))
-            if i % 2 == 1:
-                pooled = pool(nn.relu(y))
-                y = y + dense(f"block_{i}_pool")(pooled)[:, None, None]
-            y = nn.relu(y)
-            x = x + conv(f"block_{i}_conv_1", kernel_init=nn.initializers.zeros)(y)
+        x = Conv3x3(channels, dtype, name="stem")(observation.astype(dtype))
+        if config.remat and not self.is_initializing():
+            x = _blocks_again(config, self.variables["params"], x)
+        else:
+            for i in range(config.num_blocks):
+                x = _block(
+                    x,
+                    Conv3x3(channels, dtype, name=f"block_{i}_conv_0"),
+                    dense(f"block_{i}_pool") if i % 2 == 1 else None,
+                    Conv3x3(channels, dtype, nn.initializers.zeros, name=f"block_{i}_conv_1"),
+                )
         x = nn.relu(x)
         pooled = pool(x)
         policy = dense("policy_conv")(x)

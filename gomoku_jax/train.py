@@ -33,6 +33,7 @@ from gomoku_jax.distributed import (
     Companion,
     LostProcessError,
     any_process,
+    is_loss,
     is_main,
     main_first,
     wait_for_all,
@@ -223,11 +224,11 @@ def train(
         load_solved(Gomoku.from_config(config.game))  # refuses a board without any
     devices = [device for own in local_devices(most=num_devices) for device in own]
     programs = make_programs(config, *make_meshes(config, devices))
-    with Companion(workdir) as companion:
+    with _stop_signals() as stop_asked, Companion(workdir) as companion:
         try:
-            return _train(config, workdir, resume, quiet, programs, companion, profile_iterations)
-        except jax.errors.JaxRuntimeError as error:
-            if jax.process_count() == 1:
+            return _train(config, workdir, resume, quiet, programs, companion, stop_asked, profile_iterations)
+        except (jax.errors.JaxRuntimeError, ValueError) as error:
+            if not is_loss(error):
                 raise
             raise _lost(workdir, error) from error
 
@@ -250,6 +251,7 @@ def _train(
     quiet: bool,
     programs: Programs,
     companion: Companion,
+    stop_asked: Callable[[], bool],
     profile_iterations: tuple[int, int] | None,
 ) -> TrainResult:
     state, messages = _first_state(config, workdir, resume, programs.mesh)
@@ -271,7 +273,6 @@ def _train(
     evaluation: dict[str, Any] = {}
     started, started_at = time.monotonic(), state.progress
     with contextlib.ExitStack() as stack:
-        stop_asked = stack.enter_context(_stop_signals())
         log = stack.enter_context(run_log(workdir if is_main() else None))
         display = ConsoleDisplay(config.iterations, done, quiet=quiet or not is_main(), log=log)
         stack.enter_context(display)
@@ -301,6 +302,7 @@ def _train(
                 row |= evaluation
             last = is_finished(config, state.progress)
             row["time/seconds"] = float(state.progress.seconds)
+            row["time/cpu_seconds"] = float(state.progress.cpu_seconds)
             if writer is not None:
                 writer.add(iteration, row)
                 saver.keep(METRICS_FILE, writer.flush)

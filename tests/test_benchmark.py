@@ -5,7 +5,7 @@ import json
 import benchmark
 import pytest
 
-from benchmarks import search, selfplay, train
+from benchmarks import predict, scale, search, selfplay, train
 from gomoku_jax.game import parse_board
 from gomoku_jax.presets import PRESETS
 
@@ -66,6 +66,39 @@ def test_selfplay_rows(monkeypatch, capsys):
     assert "3x3x3" in capsys.readouterr().out
 
 
+@pytest.mark.slow
+def test_measurements_beside_the_prediction(monkeypatch, tmp_path, capsys):
+    from tiny import tiny
+
+    monkeypatch.setitem(PRESETS, "tiny", tiny())
+    file = tmp_path / "rows.jsonl"
+    argv = ["--scale", "--preset", "tiny", "--iterations", "2", "--no-cache", "--json", str(file)]
+    assert benchmark.main(argv) == 0
+    (row,) = [json.loads(line) for line in file.read_text().splitlines()]
+    assert row["benchmark"] == "scale" and row["devices_used"] == 1 and row["speedup"] == 1
+    assert 0.5 < row["bytes_used"] / row["predicted"]["bytes"] < 1.5
+    assert row["collective_seconds"] == 0
+    shown = capsys.readouterr().out
+    assert "self-play, positions/s" in shown and "XLA's plan" in shown
+
+
+def test_numbers_of_devices_and_ratios():
+    assert scale.counts(1) == [1] and scale.counts(8) == [1, 2, 4, 8] and scale.counts(6) == [1, 2, 4, 6]
+    assert scale.ratio(6.0, (2.0, 8.0)) == 1.5
+
+
+def test_predictions_are_tables(capsys):
+    rows = predict.run(predict.Predict(devices=("h100", "v5ex4"), channels=192, blocks=3, simulations=100))
+    shown = capsys.readouterr().out
+    assert "resnet 192x3" in shown and "| | h100 | v5ex4 | v5ex4, as many each |" in shown
+    assert len(rows) == 2 * 3
+    small, large = rows[0], rows[3]
+    assert small["positions_per_second"][0] > large["positions_per_second"][0]
+    apart, each = rows[1], rows[2]
+    assert each["games"] == 4 * apart["games"] and each["batch_size"] == 4 * apart["batch_size"]
+    assert each["bytes_each"]["games"] == 4 * apart["bytes_each"]["games"]
+
+
 @pytest.mark.parametrize(
     "arguments, reason",
     [
@@ -73,6 +106,10 @@ def test_selfplay_rows(monkeypatch, capsys):
         (["env", "--board", "2x2x2"], "height = 2"),
         (["train", "--preset", "nope"], "'nope': choose one of"),
         (["memory", "--preset", "nope"], "'nope': choose one of"),
+        (["--scale", "--preset", "nope"], "'nope': choose one of"),
+        (["scale", "--devices", "0"], "--devices 0: at least 1"),
+        (["predict", "--preset", "nope"], "'nope': choose one of"),
+        (["predict", "--devices", "h300"], "'h300': write one of"),
         (["selfplay", "--tutorial", "nowhere"], "no game.py there"),
         (["search", "--agent", "nowhere"], "no agent at nowhere"),
         (["env", "--json", "nowhere/rows.jsonl"], "no such folder"),

@@ -19,6 +19,7 @@ LAYERS = (
     {"replay", "replay_rings", "learn", "arena", "rating"},
     {"suites"},
     {"checkpoint", "sharding", "distributed", "agent", "published"},
+    {"estimate"},
     {"programs", "swap_arena"},
     {"run_agents", "saving", "divergence"},
     {"evaluation", "iteration"},

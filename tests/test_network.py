@@ -1,13 +1,15 @@
 """Networks and their convolution, against direct sums in NumPy and counts in closed form."""
 
+import dataclasses
 import functools
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gomoku_jax.config import NetworkConfig, Planes
+from gomoku_jax.config import NetworkConfig, Planes, from_dict, same_network, to_dict
 from gomoku_jax.conv import _kernel_gradient_by_conv, _kernel_gradient_by_product, conv3x3
 from gomoku_jax.encode import observe
 from gomoku_jax.game import Gomoku, State, replay_moves
@@ -295,6 +297,64 @@ def test_initial_policy_is_nearly_flat_and_keys_matter(fresh):
     assert not np.array_equal(stems[0], stems[1])
 
 
+@pytest.mark.parametrize("num_blocks, dtype", [(5, "float32"), (2, "bfloat16")])
+def test_rematerialized_blocks_compute_the_same(num_blocks, dtype):
+    game = Gomoku(4, 5, 4)
+    plain = NetworkConfig(channels=8, num_blocks=num_blocks, value_hidden=8, dtype=dtype)
+    again = dataclasses.replace(plain, remat=True)
+    assert shapes_of(again, game) == shapes_of(plain, game)
+    params, observations = drawn(plain, game), positions(game, 3)
+
+    def loss(config, params):
+        output = apply_network(config, params, observations)
+        return jnp.square(output.policy_logits).mean() + output.value.mean(), output
+
+    run = jax.jit(jax.grad(loss, argnums=1, has_aux=True), static_argnums=0)
+    (grads, output), (grads_again, output_again) = run(plain, params), run(again, params)
+    tolerance = 1e-5 if dtype == "float32" else 0.03
+    for ours, theirs in zip(
+        jax.tree.leaves((grads_again, output_again)), jax.tree.leaves((grads, output)), strict=True
+    ):
+        scale = float(jnp.abs(theirs).max())
+        assert scale > 0
+        np.testing.assert_allclose(ours, theirs, atol=tolerance * scale)
+
+
+def test_rematerialized_parameters_start_alike(fresh):
+    again = dataclasses.replace(TINY, remat=True)
+    params = jax.jit(init_network, static_argnums=(0, 1))(again, Gomoku(6, 6, 4), jax.random.key(0))
+    chex.assert_trees_all_equal(params, fresh(0))
+
+
+def test_a_deep_network_learns_in_less_memory_rematerialized():
+    game = Gomoku(6, 6, 4)
+    plain = NetworkConfig(channels=8, num_blocks=8, value_hidden=8)
+    observations = jnp.zeros((64, 6, 6, 4))
+
+    def temporary_bytes(config):
+        def loss(params):
+            output = apply_network(config, params, observations)
+            return output.policy_logits.mean() + output.value.mean()
+
+        compiled = jax.jit(jax.grad(loss)).lower(shapes_of(config, game)).compile()
+        analysis = compiled.memory_analysis()
+        assert analysis is not None
+        return analysis.temp_size_in_bytes
+
+    assert temporary_bytes(dataclasses.replace(plain, remat=True)) < 0.7 * temporary_bytes(plain)
+
+
+def test_networks_are_the_same_but_for_rematerialization():
+    plain = NetworkConfig(channels=8)
+    assert same_network(plain, dataclasses.replace(plain, remat=True))
+    assert not same_network(plain, NetworkConfig(channels=16, remat=True))
+    values = to_dict(plain)
+    del values["remat"]  # as in files from before there was such a field
+    assert from_dict(NetworkConfig, values) == plain
+    with pytest.raises(ValueError, match=r"network\.remat = True: for the blocks of a resnet only"):
+        NetworkConfig("conv", remat=True)
+
+
 @pytest.mark.parametrize(
     "field, value",
     [
@@ -307,6 +367,7 @@ def test_initial_policy_is_nearly_flat_and_keys_matter(fresh):
         ("value_hidden", 0),
         ("planes", "some"),
         ("dtype", "float16"),
+        ("remat", "yes"),
     ],
 )
 def test_a_bad_config_names_field_and_value(field, value):

@@ -2,7 +2,7 @@
 
 from gomoku_jax.search.anytime import ResumableSearch, anytime_search, prepare_params
 from gomoku_jax.search.noise import add_root_noise, dirichlet_over_legal, draw_action, temper
-from gomoku_jax.search.pure_mcts import pure_mcts
+from gomoku_jax.search.pure_mcts import playout_tree, pure_mcts
 from gomoku_jax.search.tree import SearchTree, to_mctx
 from gomoku_jax.search.tree_search import (
     advance_tree,
@@ -30,6 +30,7 @@ __all__ = [
     "init_tree",
     "mask_logits",
     "network_evaluator",
+    "playout_tree",
     "prepare_params",
     "pure_mcts",
     "run_simulations",

@@ -49,16 +49,7 @@ def pure_mcts(
     tie_key, playout_key = jax.random.split(key)
     # Settles ties at random; smaller than any difference of scores that matters.
     tie_break = 1e-5 * jax.random.uniform(tie_key, (batch, game.num_actions))
-    tree = _Tree(
-        states=jax.tree.map(
-            lambda x: jnp.zeros((batch, num_playouts + 1, *x.shape[1:]), x.dtype).at[:, 0].set(x), states
-        ),
-        legal=_legal_of_root(game, states, num_playouts + 1),
-        parent=jnp.full((batch, num_playouts + 1), _NO_PARENT, jnp.int32),
-        children=jnp.full((batch, num_playouts + 1, game.num_actions), _UNVISITED, jnp.int32),
-        visits=jnp.zeros((batch, num_playouts + 1), jnp.int32),
-        value_sum=jnp.zeros((batch, num_playouts + 1), jnp.float32),
-    )
+    tree = playout_tree(game, states, num_playouts)
 
     def simulate(i, tree):
         node, action, is_new = _select(tree, tie_break, c_puct)
@@ -77,6 +68,21 @@ def pure_mcts(
         visit_counts=visits,
         q_values=value_sum / jnp.maximum(visits, 1),
         root_value=value_sum.sum(-1) / jnp.maximum(total[:, 0], 1),
+    )
+
+
+def playout_tree(game: Gomoku, states: State, num_playouts: int) -> _Tree:
+    """The trees of B games [B, ...] before the first playout, with room for all."""
+    batch, num_nodes = states.to_play.shape[0], num_playouts + 1
+    return _Tree(
+        states=jax.tree.map(
+            lambda x: jnp.zeros((batch, num_nodes, *x.shape[1:]), x.dtype).at[:, 0].set(x), states
+        ),
+        legal=_legal_of_root(game, states, num_nodes),
+        parent=jnp.full((batch, num_nodes), _NO_PARENT, jnp.int32),
+        children=jnp.full((batch, num_nodes, game.num_actions), _UNVISITED, jnp.int32),
+        visits=jnp.zeros((batch, num_nodes), jnp.int32),
+        value_sum=jnp.zeros((batch, num_nodes), jnp.float32),
     )
 
 
