@@ -28,10 +28,14 @@ from gomoku_jax.checkpoint import CheckpointError, read_config
 from gomoku_jax.compilation import use_compilation_cache
 from gomoku_jax.config import TrainConfig, same_network
 from gomoku_jax.distributed import LOST_STATUS, LostProcessError, RefusedError, end, is_main, start
+from gomoku_jax.divergence import DivergedError
 from gomoku_jax.estimate import MemoryBudgetError, memory_line
 from gomoku_jax.presets import DEFAULT_PRESET, PRESETS
+from gomoku_jax.saving import SaveError
 from gomoku_jax.sharding import use_cpu_cores, use_cpu_devices
 from gomoku_jax.train import RunExistsError, train
+
+REFUSALS = (RunExistsError, CheckpointError, RefusedError, DivergedError, SaveError)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,6 +68,10 @@ class Arguments:
     """The same for devices by name and number: h100, h200, a100, v5e or v4, such as h200x8 or v5ex16."""
     memory_gb: float | None = None
     """GB (10^9 bytes) that each device may use; by default what it has. --replay.capacity 0 fills them."""
+    profile: bool = False
+    """Trace some iterations into the run's profile/, for Perfetto and TensorBoard."""
+    profile_iterations: tuple[int, int] = (3, 4)
+    """The first and the last of them, counted from 1 in this process; in the first two, programs compile."""
     compilation_cache: bool = True
     """Keep compiled programs on disk for the next run; without it all runs pay for their compilation."""
     config: Annotated[TrainConfig, tyro.conf.arg(name="")] = PRESETS[DEFAULT_PRESET]
@@ -141,6 +149,8 @@ def main(argv: list[str] | None = None) -> int:
             workdir = pathlib.Path("runs") / f"{stamp}-{arguments.preset}"
         if arguments.compilation_cache:
             use_compilation_cache()
+        if arguments.profile:  # or programs from the cache might have other names for their operations
+            jax.config.update("jax_compilation_cache_include_metadata_in_key", True)
         start_devices(arguments)
         if arguments.resume and arguments.config.replay.capacity == 0:
             raise ValueError("replay.capacity = 0: a run that goes on keeps the size of the buffer it has")
@@ -153,6 +163,7 @@ def main(argv: list[str] | None = None) -> int:
             resume=arguments.resume,
             quiet=arguments.quiet,
             num_devices=arguments.num_devices,
+            profile_iterations=arguments.profile_iterations if arguments.profile else None,
         )
     except LostProcessError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -160,7 +171,7 @@ def main(argv: list[str] | None = None) -> int:
     except MemoryBudgetError as error:
         print(f"error: {error}\n--memory-gb sets another limit than what the devices have", file=sys.stderr)
         return 2
-    except (RunExistsError, CheckpointError, RefusedError, ValueError, OSError) as error:
+    except (*REFUSALS, ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
@@ -172,7 +183,9 @@ def main(argv: list[str] | None = None) -> int:
     done = "Trained" if result.finished else "Stopped"
     iteration, games = int(result.state.progress.iteration), int(result.state.progress.games)
     print(f"{done} after {iteration} iterations, {games} games, {seconds / 60:.1f} minutes.")
-    print(f"Run folder:  {workdir} (config.json, metrics.jsonl, tensorboard/, checkpoints/, agents/, games/)")
+    print(
+        f"Run folder:  {workdir} (config.json, metrics.jsonl, train.log, checkpoints/, agents/, games/, ...)"
+    )
     print(f"Evaluate:    python experiments/evaluate.py {workdir} mcts:1000 --games 100 --simulations 100")
     print(f"Plot:        python experiments/plot.py {workdir}")
     if not result.finished:

@@ -3,8 +3,11 @@
 Some are shipped inside the package, in `shipped/`.
 """
 
+import contextlib
 import dataclasses
+import hashlib
 import json
+import os
 import pathlib
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +17,7 @@ import jax
 import jax.numpy as jnp
 
 from gomoku_jax.config import GameConfig, NetworkConfig, SearchConfig, from_dict, to_dict
+from gomoku_jax.files import write_atomically
 from gomoku_jax.game import Gomoku
 from gomoku_jax.network import Params, init_network
 from gomoku_jax.players import (
@@ -34,6 +38,7 @@ AGENT_FOLDER = "agents"  # of a run; holds "best" and "latest"
 SHIPPED_FOLDER = pathlib.Path(__file__).parent / "shipped"  # one agent folder each, with its model card
 _CARD_FILE = "agent.json"
 _PARAMS_FILE = "params.msgpack"
+_STAGED_PREFIX = "params-"  # of parameters whose card is not there yet
 
 
 class AgentError(Exception):
@@ -92,19 +97,33 @@ def save_agent(
     params: Params,
     info: dict[str, Any] | None = None,
 ) -> None:
-    """Writes an agent folder, replacing the agent that was there."""
+    """Writes an agent folder, replacing the agent that was there.
+
+    Whenever it is cut short, the folder holds the old agent or the new one: the card names its parameters by
+    their hash, which `_read_params` looks for first, and it is the card that is replaced at one stroke.
+
+    Raises:
+        OSError: it could not be written; the agent that was there still is.
+    """
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
+    data = flax.serialization.to_bytes(jax.device_get(params))
+    staged = f"{_STAGED_PREFIX}{hashlib.sha256(data).hexdigest()[:16]}.msgpack"
     card = {"game": to_dict(game), "network": to_dict(network), "search": to_dict(search), "info": info or {}}
-    _write(folder / _PARAMS_FILE, flax.serialization.to_bytes(jax.device_get(params)))
-    _write(folder / _CARD_FILE, (json.dumps(card, indent=2) + "\n").encode())
+    write_atomically(folder / staged, data)
+    write_atomically(folder / _CARD_FILE, json.dumps(card | {"params": staged}, indent=2) + "\n")
+    os.replace(folder / staged, folder / _PARAMS_FILE)
+    for left in folder.glob(f"{_STAGED_PREFIX}*"):  # by attempts that were cut short
+        left.unlink(missing_ok=True)
 
 
-def _write(path: pathlib.Path, data: bytes) -> None:
-    """Writes beside the file and renames, so that a reader never sees half of it."""
-    partial = path.with_suffix(path.suffix + ".partial")
-    partial.write_bytes(data)
-    partial.replace(path)
+def _read_params(folder: pathlib.Path) -> bytes:
+    """The parameters that belong to a folder's card."""
+    staged = json.loads((folder / _CARD_FILE).read_text()).get("params")
+    if staged is not None:  # and not yet under its usual name?
+        with contextlib.suppress(FileNotFoundError):
+            return (folder / pathlib.Path(staged).name).read_bytes()
+    return (folder / _PARAMS_FILE).read_bytes()
 
 
 def shipped_agents() -> list[str]:
@@ -172,7 +191,7 @@ def load_agent(path: str | pathlib.Path) -> Agent:
         game, network = Gomoku.from_config(card["game"]), card["network"]
         shapes = jax.eval_shape(lambda: init_network(network, game, jax.random.key(0)))
         template = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
-        params = flax.serialization.from_bytes(template, (folder / _PARAMS_FILE).read_bytes())
+        params = flax.serialization.from_bytes(template, _read_params(folder))
         if jax.tree.map(lambda x: x.shape, params) != jax.tree.map(lambda x: x.shape, template):
             raise ValueError("the parameters are not of the network that the card describes")
     except (OSError, ValueError, TypeError, KeyError) as error:

@@ -10,6 +10,7 @@ happened and how to go on (`Companion`).
 
 import contextlib
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -24,6 +25,8 @@ from gomoku_jax.sharding import all_processes
 
 LOST_STATUS = 75  # exit status after the loss of another process: try again (EX_TEMPFAIL of sysexits.h)
 _START_SECONDS = 300  # until all processes must have come
+
+_OUR_OWN_STATUSES = ("RESOURCE_EXHAUSTED", "INVALID_ARGUMENT", "UNIMPLEMENTED")  # nobody else's fault
 
 T = TypeVar("T")
 
@@ -84,6 +87,15 @@ def start(
 def is_main() -> bool:
     """Whether this is the process that writes."""
     return jax.process_index() == 0
+
+
+def is_loss(error: Exception) -> bool:
+    """Whether an error is what JAX raises where another process does not answer any more.
+
+    Some of these are JaxRuntimeErrors, some ValueErrors; all begin with the name of a status.
+    """
+    status = re.match(r"[A-Z]+(_[A-Z]+)*(?=:)", str(error))
+    return jax.process_count() > 1 and status is not None and status[0] not in _OUR_OWN_STATUSES
 
 
 def wait_for_all(name: str) -> None:

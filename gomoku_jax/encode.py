@@ -9,6 +9,7 @@ from gomoku_jax.config import RULES, Planes
 from gomoku_jax.game import Gomoku, State
 
 
+@jax.named_scope("encode")
 def states_from_positions(board: jax.Array, to_play: jax.Array, last_action: jax.Array) -> State:
     """Running games from what the replay buffer keeps of them.
 
@@ -28,16 +29,19 @@ def states_from_positions(board: jax.Array, to_play: jax.Array, last_action: jax
     )
 
 
+@jax.named_scope("encode")
 def observe(game: Gomoku, states: State, planes: Planes = "all") -> jax.Array:
     """float32 [B, H, W, C], the planes of a batch of states; C = `NUM_PLANES[planes]`, 4 for "all"."""
     return jax.vmap(lambda state: game.observe(state, planes))(states)
 
 
+@jax.named_scope("encode")
 def legal_action_masks(game: Gomoku, states: State) -> jax.Array:
     """Bool [B, A], True = legal."""
     return jax.vmap(game.legal_action_mask)(states)
 
 
+@jax.named_scope("encode")
 def observe_rules(game: Gomoku, states: State, rule: jax.Array) -> jax.Array:
     """float32 [B, H, W, C]: `observe` with the planes "rules", where each state has a rule of its own.
 
@@ -51,6 +55,7 @@ def observe_rules(game: Gomoku, states: State, rule: jax.Array) -> jax.Array:
     return jnp.concatenate([planes, jnp.broadcast_to(one_hot, (*planes.shape[:3], len(RULES)))], axis=-1)
 
 
+@jax.named_scope("encode")
 def legal_action_masks_of_rules(games: Sequence[Gomoku], states: State, rule: jax.Array) -> jax.Array:
     """Bool [B, A]: `legal_action_masks` where each state has a rule of its own.
 

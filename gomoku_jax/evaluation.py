@@ -1,5 +1,6 @@
 """The evaluation in a training run: a match against pure MCTS, and perfect play where a board is solved."""
 
+import functools
 import pathlib
 from typing import Any
 
@@ -10,6 +11,7 @@ from gomoku_jax.arena import MatchResult, match_result
 from gomoku_jax.checkpoint import TrainingState, playing_params
 from gomoku_jax.config import TrainConfig
 from gomoku_jax.distributed import is_main, shared_time
+from gomoku_jax.files import Keep, keep_now, write_atomically
 from gomoku_jax.game import Gomoku
 from gomoku_jax.metrics import Clock
 from gomoku_jax.programs import Programs
@@ -21,11 +23,15 @@ GAMES_FOLDER = "games"
 
 
 def run_evaluation(
-    config: TrainConfig, programs: Programs, state: TrainingState, workdir: pathlib.Path
+    config: TrainConfig,
+    programs: Programs,
+    state: TrainingState,
+    workdir: pathlib.Path,
+    keep: Keep = keep_now,
 ) -> tuple[TrainingState, dict[str, Any], MatchResult]:
     """A match against pure MCTS; keeps the best agent, raises the playouts after a clean sweep.
 
-    With several processes all call this; the first of them writes, and measures perfect play.
+    With several processes all call this; the first of them writes, by `keep`, and measures perfect play.
     """
     clock = Clock()
     key, match_key = jax.random.split(state.key)
@@ -54,7 +60,7 @@ def run_evaluation(
     if is_best:
         numbers = {name.split("/")[1]: value for name, value in metrics.items()}
         if is_main():
-            save_run_agent(config, state, workdir, "best", evaluation=numbers)
+            save_run_agent(config, state, workdir, "best", keep, evaluation=numbers)
         progress = progress.replace(
             best_score=np.asarray(result.score), best_iteration=np.asarray(iteration, np.int64)
         )
@@ -64,7 +70,7 @@ def run_evaluation(
             num_playouts=np.asarray(playouts, np.int64), best_score=np.asarray(-1.0, np.float64)
         )
     if is_main():
-        _save_games(config, workdir, iteration, num_playouts, result)
+        _save_games(config, workdir, iteration, num_playouts, result, keep)
         if config.evaluation.solved_positions > 0:
             metrics |= solved_metrics(config, params)
     seconds, cpu_seconds = shared_time(clock)
@@ -96,10 +102,16 @@ def solved_metrics(config: TrainConfig, params: Any) -> dict[str, float]:
 
 
 def _save_games(
-    config: TrainConfig, workdir: pathlib.Path, iteration: int, num_playouts: int, result: MatchResult
+    config: TrainConfig,
+    workdir: pathlib.Path,
+    iteration: int,
+    num_playouts: int,
+    result: MatchResult,
+    keep: Keep,
 ) -> None:
     game = Gomoku.from_config(config.game)
     names = f"iteration {iteration}", f"pure MCTS {num_playouts}"
     for i in range(min(config.evaluation.saved_games, result.num_games)):
         sgf = result.sgf(i, game, *names)
-        (workdir / GAMES_FOLDER / f"iteration_{iteration:06d}_game_{i}.sgf").write_text(sgf)
+        name = f"{GAMES_FOLDER}/iteration_{iteration:06d}_game_{i}.sgf"
+        keep(name, functools.partial(write_atomically, workdir / name, sgf))

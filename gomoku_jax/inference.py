@@ -36,6 +36,7 @@ def prepare(net_config: NetworkConfig, params: Params) -> Prepared:
     return Prepared(params=jax.tree.map(lambda x: x.astype(dtype), params), ones=jnp.ones(2, dtype))
 
 
+@jax.named_scope("network")
 def apply_prepared(net_config: NetworkConfig, prepared: Prepared, observations: jax.Array) -> NetworkOutput:
     """`apply_network` with prepared parameters; equal to it but for rounding.
 

@@ -10,7 +10,9 @@ from gomoku_jax import learn
 from gomoku_jax.checkpoint import Progress, TrainingState, playing_params
 from gomoku_jax.config import TrainConfig
 from gomoku_jax.distributed import shared_time
+from gomoku_jax.divergence import check_updates
 from gomoku_jax.metrics import Clock
+from gomoku_jax.profiling import phase
 from gomoku_jax.programs import Programs, deal_positions
 from gomoku_jax.replay import ReplayState
 from gomoku_jax.selfplay import SelfplayState, SelfplayStats
@@ -41,15 +43,17 @@ def _in_turn(
     config: TrainConfig, programs: Programs, state: TrainingState, keys: Any, clock: Clock
 ) -> _Played:
     """All devices play, then all learn."""
-    games, buffer, stats = programs.selfplay(
-        playing_params(config, state), state.selfplay, state.replay, keys[0]
-    )
-    stats, sizes = fetch((stats, buffer.size), programs.mesh)
+    with phase("self-play"):
+        games, buffer, stats = programs.selfplay(
+            playing_params(config, state), state.selfplay, state.replay, keys[0]
+        )
+        stats, sizes = fetch((stats, buffer.size), programs.mesh)
     selfplay_seconds = clock.seconds
     learner, losses = state.learner, {}
     if can_learn(config, sizes):
-        learner, losses = programs.update(learner, buffer, keys[1])
-        losses = jax.device_get(losses)
+        with phase("learn"):
+            learner, losses = programs.update(learner, buffer, keys[1])
+            losses = _check(config, programs, state, losses, learner, buffer, keys[1])
     return _Played(learner, buffer, games, None, stats, losses, selfplay_seconds)
 
 
@@ -68,16 +72,41 @@ def _side_by_side(
     if can_learn(config, sizes):
         before = int(learner.step)  # the learner is donated
         learner, losses = programs.update(learner, state.replay, keys[1])
-    stats = fetch(stats, programs.actors)
+    with phase("self-play"):
+        stats = fetch(stats, programs.actors)
     selfplay_seconds = clock.seconds
-    buffer = programs.add(state.replay, *deal_positions(programs, positions, is_new))
+    dealt = deal_positions(programs, positions, is_new)
+    if losses:  # before the buffer changes
+        with phase("learn"):
+            losses = _check(config, programs, state, losses, learner, state.replay, keys[1])
+    buffer = programs.add(state.replay, *dealt)
     if losses:
-        losses = jax.device_get(losses)
         every = config.devices.refresh_every
         if int(learner.step) // every > before // every:
             newest = jax.device_get(playing_params(config, state.replace(learner=learner)))
             actor_params = put(newest, replicated(programs.actors))
     return _Played(learner, buffer, games, actor_params, stats, losses, selfplay_seconds)
+
+
+def _check(
+    config: TrainConfig,
+    programs: Programs,
+    state: TrainingState,
+    losses: Any,
+    learner: Any,
+    buffer: Any,
+    key: Any,
+) -> dict[str, np.ndarray]:
+    """The losses on the host; raises DivergedError where something is not finite."""
+    iteration = int(state.progress.iteration) + 1
+    return check_updates(
+        config.learn,
+        losses,
+        learner.step,
+        iteration,
+        key,
+        lambda draw_key: fetch(programs.draw(buffer, draw_key), programs.mesh),
+    )
 
 
 def can_learn(config: TrainConfig, sizes: np.ndarray) -> bool:
@@ -88,7 +117,11 @@ def can_learn(config: TrainConfig, sizes: np.ndarray) -> bool:
 def run_iteration(
     config: TrainConfig, programs: Programs, state: TrainingState
 ) -> tuple[TrainingState, dict[str, float]]:
-    """Self-play and learning once. The arrays of the given state are donated: use the returned one."""
+    """Self-play and learning once. The arrays of the given state are donated: use the returned one.
+
+    Raises:
+        DivergedError: a loss, a gradient or the new parameters are not finite.
+    """
     clock = Clock()
     key, *keys = jax.random.split(state.key, 3)
     if config.max_minutes > 0 and config.learn.schedule == "warmup_cosine":

@@ -15,6 +15,8 @@ from gomoku_jax.network import NetworkOutput
 ApplyFn = Callable[[Any, jax.Array], NetworkOutput]  # (params, observation) -> NetworkOutput
 Metrics = dict[str, jax.Array]
 
+# What of an update must be finite, as bits of the metric "bad_parts"; the last are the new parameters.
+CHECKED_PARTS = ("policy_loss", "value_loss", "l2_loss", "loss", "grad_norm", "update_norm", "parameters")
 _KL_FACTOR = 1.5  # of the adaptive learning rate, as in the tutorials
 _KL_SCALE_RANGE = (0.1, 10.0)  # how far the adaptive rate may run from its base
 
@@ -154,6 +156,7 @@ def policy_kl(old_logits: jax.Array, new_logits: jax.Array, legal: jax.Array) ->
     return (jnp.exp(old) * (old - new) * legal).sum(-1).mean()
 
 
+@jax.named_scope("learn")
 def train_step(
     train_state: TrainState,
     batch: Batch,
@@ -208,6 +211,38 @@ def adapt_learning_rate(scale: jax.Array, kl: jax.Array, kl_target: float) -> ja
     return jnp.clip(scale, *_KL_SCALE_RANGE)
 
 
+def split_updates_key(key: jax.Array, config: LearnConfig) -> tuple[jax.Array, jax.Array]:
+    """The key of an iteration's probe batch, and the keys [updates_per_iteration] of its updates.
+
+    Each of these splits into the key that draws the batch and the key of the step.
+    """
+    probe_key, updates_key = jax.random.split(key)
+    return probe_key, jax.random.split(updates_key, config.updates_per_iteration)
+
+
+def first_bad_update(metrics: Metrics, params: Any, made: jax.Array) -> Metrics:
+    """Which of an iteration's updates first gave a number that is not finite, and what was not.
+
+    Args:
+        metrics: of each update, [K].
+        params: after the last one, which may overflow although its gradient did not.
+        made: float32 [], updates made.
+
+    Returns:
+        "first_bad_update", int32 [], from 0, -1 where there is none; "bad_parts", int32 [], bits in the order
+        of `CHECKED_PARTS`.
+    """
+    bad = jnp.stack([~jnp.isfinite(metrics[name]) for name in CHECKED_PARTS[:-1]], axis=-1)
+    overflown = ~jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(params)]).all()
+    first = jnp.where(bad.any(), bad.any(-1).argmax(), made.astype(jnp.int32) - 1)
+    is_last = first == made.astype(jnp.int32) - 1
+    parts = jnp.append(bad[first], overflown & is_last)
+    bits = (parts * 2 ** jnp.arange(len(CHECKED_PARTS))).sum(dtype=jnp.int32)
+    first = jnp.where(bits > 0, first, -1).astype(jnp.int32)
+    return {"first_bad_update": first, "bad_parts": bits}
+
+
+@jax.named_scope("learn")
 def run_updates(
     train_state: TrainState,
     draw_batch: Callable[[jax.Array], Batch],
@@ -232,9 +267,10 @@ def run_updates(
         config: number of updates, loss, schedule.
 
     Returns:
-        The state after, and metrics float32 []: means over the updates made.
+        The state after, and metrics float32 []: means over the updates made; and those of
+        `first_bad_update`.
     """
-    probe_key, updates_key = jax.random.split(key)
+    probe_key, keys = split_updates_key(key, config)
     probe = draw_batch(probe_key)
     old_logits = apply_fn(train_state.params, probe.observation).policy_logits
 
@@ -247,7 +283,6 @@ def run_updates(
             state, draw_batch(draw_key), step_key, apply_fn=apply_fn, optimizer=optimizer, config=config
         )
 
-    keys = jax.random.split(updates_key, config.updates_per_iteration)
     if config.schedule != "kl_adaptive":
         new_state, metrics = jax.lax.scan(update, train_state, keys)
         means = jax.tree.map(jnp.mean, metrics)
@@ -271,7 +306,7 @@ def run_updates(
         new_state = new_state.replace(
             learning_rate_scale=adapt_learning_rate(new_state.learning_rate_scale, kl, config.kl_target)
         )
-    return new_state, means | {
+    return new_state, means | first_bad_update(metrics, new_state.params, made) | {
         "kl": kl,
         "updates": made,
         "learning_rate_scale": new_state.learning_rate_scale,

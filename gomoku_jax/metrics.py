@@ -1,7 +1,10 @@
 """Where a run's numbers go: `metrics.jsonl`, TensorBoard, and the console."""
 
+import contextlib
 import importlib.metadata
 import json
+import logging
+import math
 import os
 import pathlib
 import platform
@@ -14,6 +17,9 @@ from typing import Any, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from gomoku_jax.event_file import EventFile
+from gomoku_jax.files import write_all, write_atomically
 
 METRICS_FILE = "metrics.jsonl"
 TENSORBOARD_FOLDER = "tensorboard"
@@ -69,59 +75,118 @@ class Clock:
 
 
 def read_metrics(workdir: str | pathlib.Path) -> list[dict[str, Any]]:
-    """The rows of a run's metrics, oldest first; a last line cut short by a crash is left out."""
+    """The rows of a run's metrics, oldest first; lines that a crash has cut short are left out."""
     rows = []
-    for line in (pathlib.Path(workdir) / METRICS_FILE).read_text().splitlines():
+    for line in (pathlib.Path(workdir) / METRICS_FILE).read_bytes().split(b"\n"):
         try:
-            rows.append(json.loads(line))
-        except json.JSONDecodeError:
+            row = json.loads(line)
+        except ValueError:  # cut short, or not even UTF-8
             continue
+        if isinstance(row, dict):
+            rows.append(row)
     return rows
 
 
 class MetricsWriter:
     """Writes rows of numbers to `metrics.jsonl` and TensorBoard.
 
+    Rows that cannot be written, as on a full disk, are kept and written with those that follow. Every line
+    is written at one stroke; one that a crash cuts short spoils no other.
+
     Args:
         workdir: the run folder, which must exist.
         resume_at: rows of later iterations than this are dropped: a resumed run writes them again. 0
             begins anew.
+
+    Raises:
+        OSError: the file cannot be begun; what was there before still is.
     """
 
     def __init__(self, workdir: str | pathlib.Path, resume_at: int = 0):
-        from tensorboardX import SummaryWriter  # slow to import, and only runs need it
-
-        self._path = pathlib.Path(workdir) / METRICS_FILE
+        path = pathlib.Path(workdir) / METRICS_FILE
         rows = []
-        if resume_at > 0 and self._path.exists():
+        if resume_at > 0 and path.exists():
             rows = [row for row in read_metrics(workdir) if row.get("iteration", 0) <= resume_at]
-        self._path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        self._file = self._path.open("a", buffering=1)
+        write_atomically(path, "".join(json.dumps(row) + "\n" for row in rows))
+        self._file: int | None = os.open(path, os.O_WRONLY | os.O_APPEND)
+        self._pending: list[bytes] = []
+        self._is_cut = False  # whether the last line is, and could not be removed
         folder = pathlib.Path(workdir) / TENSORBOARD_FOLDER
-        self._tensorboard = SummaryWriter(str(folder), purge_step=resume_at + 1 if resume_at else None)
+        self._events = EventFile(folder, purge_step=resume_at + 1 if resume_at else None)
 
-    def write(self, iteration: int, values: Mapping[str, float | int | str]) -> None:
-        """One row. Numbers that are not finite are written as null, which JSON can hold."""
+    def add(self, iteration: int, values: Mapping[str, float | int | str]) -> None:
+        """One row, for the next `flush`. Numbers that are not finite are null there, which JSON can hold."""
         row: dict[str, Any] = {"iteration": iteration}
         for name, value in values.items():
-            if isinstance(value, float) and not (-float("inf") < value < float("inf")):
-                row[name] = None
-                continue
-            row[name] = value
-            if not isinstance(value, str):
-                self._tensorboard.add_scalar(name, value, iteration)
-        self._file.write(json.dumps(row) + "\n")
+            finite = isinstance(value, str) or math.isfinite(value)
+            row[name] = value if finite else None
+        self._pending.append((json.dumps(row) + "\n").encode())
+        numbers = {name: value for name, value in row.items() if isinstance(value, int | float)}
+        del numbers["iteration"]
+        self._events.add(iteration, numbers)
+
+    def flush(self) -> None:
+        """Writes the rows that were added.
+
+        Raises:
+            OSError: some could not be written; they are kept.
+        """
+        assert self._file is not None
+        try:
+            while self._pending:
+                self._append(self._file, self._pending[0])
+                del self._pending[0]
+        finally:
+            self._events.flush()
+
+    def _append(self, file: int, line: bytes) -> None:
+        """One line, whole or not at all."""
+        before = os.fstat(file).st_size
+        try:
+            write_all(file, b"\n" + line if self._is_cut else line)
+        except OSError:
+            self._is_cut = True
+            os.ftruncate(file, before)
+            self._is_cut = False
+            raise
+        self._is_cut = False
+
+    def write(self, iteration: int, values: Mapping[str, float | int | str]) -> None:
+        """`add` and `flush`."""
+        self.add(iteration, values)
+        self.flush()
 
     def close(self) -> None:
-        self._file.close()
-        self._tensorboard.close()
+        """Writes what is left, if it can be."""
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                self.flush()
+            os.close(self._file)
+            self._file = None
+        self._events.close()
 
 
 class ConsoleDisplay:
-    """A live progress line in a terminal; plain lines, one every few seconds, elsewhere."""
+    """A live progress line in a terminal; plain lines, one every few seconds, elsewhere.
 
-    def __init__(self, total: int, done: int = 0, every_seconds: float = 10.0, quiet: bool = False):
+    Args:
+        total: iterations of the run.
+        done: how many of them are done.
+        every_seconds: between two plain lines.
+        quiet: show nothing.
+        log: takes all messages and all progress, whatever is shown.
+    """
+
+    def __init__(
+        self,
+        total: int,
+        done: int = 0,
+        every_seconds: float = 10.0,
+        quiet: bool = False,
+        log: logging.Logger | None = None,
+    ):
         self._quiet = quiet
+        self._log = log
         self._console = Console(file=sys.stdout, highlight=False, soft_wrap=True)
         self._live = self._console.is_terminal and not quiet
         self._every = every_seconds
@@ -149,6 +214,8 @@ class ConsoleDisplay:
 
     def update(self, iteration: int, text: str) -> None:
         """Shows how far the run is."""
+        if self._log is not None:
+            self._log.info("iteration %d/%d  %s", iteration, self._total, text)
         if self._live:
             self._progress.update(self._task, completed=iteration, text=text)
         elif not self._quiet and (time.monotonic() - self._last >= self._every or iteration == self._total):
@@ -157,5 +224,7 @@ class ConsoleDisplay:
 
     def message(self, text: str) -> None:
         """A line that stays."""
+        if self._log is not None:
+            self._log.info("%s", text)
         if not self._quiet:
             self._console.print(text)

@@ -162,6 +162,7 @@ def init_network(net_config: NetworkConfig, game: Gomoku, key: jax.Array) -> Par
     return _module(net_config).init(key, observations)["params"]
 
 
+@jax.named_scope("network")
 def apply_network(net_config: NetworkConfig, params: Params, observations: jax.Array) -> NetworkOutput:
     """Runs the network on a batch.
 

@@ -84,6 +84,7 @@ class Programs:
         selfplay: `(params, selfplay, replay, key) -> (selfplay, replay, stats [D, R])`: `play`, then `add`.
         play: `(params, selfplay, key) -> (selfplay, positions, is_new, stats)`, on the actors.
         add: `(replay, positions, is_new) -> replay`.
+        draw: `(replay, key) -> Batch`, as an update draws it.
         update: `(learner, replay, key) -> (learner, metrics)`.
         evaluate: `num_playouts -> (params, key) -> games`.
     """
@@ -94,6 +95,7 @@ class Programs:
     selfplay: Callable[..., Any]
     play: Callable[..., Any]
     add: Callable[..., Any]
+    draw: Callable[..., learn.Batch]
     update: Callable[..., Any]
     evaluate: Callable[[int], Callable[..., MatchGames]]
 
@@ -161,7 +163,8 @@ def make_programs(config: TrainConfig, mesh: Mesh | None = None, actors: Mesh | 
         return selfplay, positions, is_new, jax.tree.map(lambda x: x[None], stats)
 
     def add_share(buffer, positions, is_new):
-        return share_of(replay.add(ring_of(buffer), positions, is_new))
+        with jax.named_scope("replay"):
+            return share_of(replay.add(ring_of(buffer), positions, is_new))
 
     def selfplay_share(params, selfplay, buffer, key):
         selfplay, positions, is_new, stats = play_share(params, selfplay, key)
@@ -177,7 +180,9 @@ def make_programs(config: TrainConfig, mesh: Mesh | None = None, actors: Mesh | 
         transform = transform_positions if config.replay.symmetries else None
         key = jax.random.fold_in(key, jax.lax.axis_index(DATA))
         count = config.learn.batch_size // mesh.size
-        return make_batch(game, config, replay.sample(ring, key, count, transform, window))
+        with jax.named_scope("replay"):
+            positions = replay.sample(ring, key, count, transform, window)
+        return make_batch(game, config, positions)
 
     def place(state: TrainingState) -> TrainingState:
         buffer = state.replay
@@ -222,6 +227,10 @@ def make_programs(config: TrainConfig, mesh: Mesh | None = None, actors: Mesh | 
             add_share, mesh=mesh, in_specs=split_spec(), out_specs=split_spec(), check_vma=False
         )(buffer, positions, is_new)
 
+    draw = jax.shard_map(
+        draw_share, mesh=mesh, in_specs=(split_spec(), whole), out_specs=split_spec(), check_vma=False
+    )
+
     @functools.partial(
         jax.jit,
         donate_argnums=0,
@@ -229,9 +238,6 @@ def make_programs(config: TrainConfig, mesh: Mesh | None = None, actors: Mesh | 
         out_shardings=(everywhere, everywhere),
     )
     def update_program(learner, buffer, key):
-        draw = jax.shard_map(
-            draw_share, mesh=mesh, in_specs=(split_spec(), whole), out_specs=split_spec(), check_vma=False
-        )
         return learn.run_updates(
             learner,
             functools.partial(draw, buffer),
@@ -271,6 +277,7 @@ def make_programs(config: TrainConfig, mesh: Mesh | None = None, actors: Mesh | 
         selfplay=selfplay_program,
         play=play_program,
         add=add_program,
+        draw=jax.jit(draw, in_shardings=(by_row, everywhere), out_shardings=by_row),
         update=update_program,
         evaluate=evaluate_program,
     )

@@ -4,14 +4,22 @@ import functools
 import pathlib
 from typing import Any
 
+import jax
+
 from gomoku_jax.agent import AGENT_FOLDER, AgentError, read_card, save_agent
 from gomoku_jax.checkpoint import TrainingState, playing_params
 from gomoku_jax.config import TrainConfig
+from gomoku_jax.files import Keep, keep_now
 from gomoku_jax.metrics import provenance
 
 
 def save_run_agent(
-    config: TrainConfig, state: TrainingState, workdir: pathlib.Path, name: str, **facts: Any
+    config: TrainConfig,
+    state: TrainingState,
+    workdir: pathlib.Path,
+    name: str,
+    keep: Keep = keep_now,
+    **facts: Any,
 ) -> None:
     """Writes the run's present agent into `agents/NAME`.
 
@@ -20,6 +28,7 @@ def save_run_agent(
         state: the run's; the parameters that play are kept, the averaged ones where there are such.
         workdir: the run folder.
         name: "best", "latest" or a snapshot's.
+        keep: does the writing.
         facts: more for the agent's `info`, which tells iteration, games, seconds, seed, commit and hardware,
             and the rules where it learned several.
     """
@@ -37,7 +46,11 @@ def save_run_agent(
     if config.init_from is not None:
         info |= _ancestor(config.init_from)
     folder = workdir / AGENT_FOLDER / name
-    save_agent(folder, config.game, config.network, config.search, playing_params(config, state), info)
+    params = jax.device_get(playing_params(config, state))
+    keep(
+        f"{AGENT_FOLDER}/{name}",
+        lambda: save_agent(folder, config.game, config.network, config.search, params, info),
+    )
 
 
 @functools.cache

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import pathlib
 import signal
 import time
@@ -32,17 +33,23 @@ from gomoku_jax.distributed import (
     Companion,
     LostProcessError,
     any_process,
+    is_loss,
     is_main,
     main_first,
     wait_for_all,
 )
+from gomoku_jax.divergence import naming_the_batch
 from gomoku_jax.evaluation import GAMES_FOLDER, run_evaluation
+from gomoku_jax.files import check_writable
 from gomoku_jax.game import Gomoku
 from gomoku_jax.iteration import collapse_warnings, run_iteration, share_spent
-from gomoku_jax.metrics import ConsoleDisplay, MetricsWriter
+from gomoku_jax.metrics import METRICS_FILE, ConsoleDisplay, MetricsWriter
+from gomoku_jax.profiling import PROFILE_FOLDER, Profiler, phase
 from gomoku_jax.programs import Programs, make_meshes, make_programs
 from gomoku_jax.replay_rings import num_rings
 from gomoku_jax.run_agents import save_run_agent
+from gomoku_jax.run_log import run_log
+from gomoku_jax.saving import Saver
 from gomoku_jax.sharding import local_devices, split_axis
 from gomoku_jax.suites import load_solved
 
@@ -100,7 +107,10 @@ def _stop_signals() -> Iterator[Callable[[], bool]]:
 
 
 def check_workdir(config: TrainConfig, workdir: str | pathlib.Path, resume: bool) -> None:
-    """Raises RunExistsError or CheckpointError where a run in this folder may not start or go on."""
+    """Raises RunExistsError or CheckpointError where a run in this folder may not start or go on.
+
+    And OSError where nothing can be written into it.
+    """
     workdir = pathlib.Path(workdir)
     if workdir.exists() and not workdir.is_dir():
         raise RunExistsError(f"{workdir} is a file; a run needs a folder")
@@ -109,6 +119,7 @@ def check_workdir(config: TrainConfig, workdir: str | pathlib.Path, resume: bool
         raise RunExistsError(f"{workdir} holds a run already: resume it, or choose another folder")
     if resume and not holds_run:
         raise CheckpointError(f"nothing to resume: {workdir} holds no run")
+    check_writable(workdir)
 
 
 def begin_from(config: TrainConfig, state: TrainingState) -> TrainingState:
@@ -180,6 +191,7 @@ def train(
     resume: bool = False,
     quiet: bool = False,
     num_devices: int | None = None,
+    profile_iterations: tuple[int, int] | None = None,
 ) -> TrainResult:
     """Trains an agent, or goes on training it.
 
@@ -193,12 +205,18 @@ def train(
         resume: go on from the newest checkpoint that reads; on any number of devices and processes.
         quiet: print nothing.
         num_devices: of each process, at most; all that divide games and batches by default.
+        profile_iterations: the first and the last to trace into `profile/`, counted from 1 in this process;
+            in the first two the programs compile. None traces nothing.
 
     Raises:
         RunExistsError: the folder holds a run and `resume` is False.
         CheckpointError: nothing to resume, or a run of another board, rules or network.
         ValueError: devices cannot share the games or batches.
         LostProcessError: another process of the run is gone.
+        DivergedError: learning gave numbers that are not finite; the message names the batch, and the last
+            good checkpoint is as it was.
+        SaveError: the run is over, and not all of it could be written.
+        OSError: the folder cannot be written, found before anything is compiled.
     """
     workdir = pathlib.Path(workdir)
     main_first(lambda: check_workdir(config, workdir, resume))
@@ -206,11 +224,11 @@ def train(
         load_solved(Gomoku.from_config(config.game))  # refuses a board without any
     devices = [device for own in local_devices(most=num_devices) for device in own]
     programs = make_programs(config, *make_meshes(config, devices))
-    with Companion(workdir) as companion:
+    with _stop_signals() as stop_asked, Companion(workdir) as companion:
         try:
-            return _train(config, workdir, resume, quiet, programs, companion)
-        except jax.errors.JaxRuntimeError as error:
-            if jax.process_count() == 1:
+            return _train(config, workdir, resume, quiet, programs, companion, stop_asked, profile_iterations)
+        except (jax.errors.JaxRuntimeError, ValueError) as error:
+            if not is_loss(error):
                 raise
             raise _lost(workdir, error) from error
 
@@ -233,9 +251,16 @@ def _train(
     quiet: bool,
     programs: Programs,
     companion: Companion,
+    stop_asked: Callable[[], bool],
+    profile_iterations: tuple[int, int] | None,
 ) -> TrainResult:
     state, messages = _first_state(config, workdir, resume, programs.mesh)
     messages.append(describe_devices(config, programs))
+    done = int(state.progress.iteration)
+    profiler = Profiler(None)
+    if profile_iterations is not None:
+        folder = workdir / PROFILE_FOLDER if is_main() else None
+        profiler = Profiler(folder, *profile_iterations, left=config.iterations - done)
 
     def make_folder() -> None:
         for folder in (workdir, workdir / GAMES_FOLDER):
@@ -246,13 +271,16 @@ def _train(
     state = programs.place(state)
     row: dict[str, Any] = {}
     evaluation: dict[str, Any] = {}
-    done = int(state.progress.iteration)
-    display = ConsoleDisplay(config.iterations, done, quiet=quiet or not is_main())
-    saved_at = done if done else -1
     started, started_at = time.monotonic(), state.progress
     with contextlib.ExitStack() as stack:
-        stop_asked = stack.enter_context(_stop_signals())
+        log = stack.enter_context(run_log(workdir if is_main() else None))
+        display = ConsoleDisplay(config.iterations, done, quiet=quiet or not is_main(), log=log)
         stack.enter_context(display)
+        stack.enter_context(naming_the_batch(workdir))
+        save = functools.partial(save_checkpoint, workdir, config)
+        saver = Saver(workdir, save, display.message, done if done else -1)
+        profiler.tell = display.message
+        stack.enter_context(contextlib.closing(profiler))
         writer = None
         if is_main():
             writer = stack.enter_context(contextlib.closing(MetricsWriter(workdir, resume_at=done)))
@@ -260,11 +288,13 @@ def _train(
             display.message(message)
         stop = any_process(stop_asked())
         while not is_finished(config, state.progress) and not stop:
+            profiler.begin(int(state.progress.iteration) + 1)
             state, row = run_iteration(config, programs, state)
             iteration = int(state.progress.iteration)
             every = config.evaluation.every
             if every > 0 and (iteration % every == 0 or is_finished(config, state.progress)):
-                state, evaluation, result = run_evaluation(config, programs, state, workdir)
+                with phase("evaluate"):
+                    state, evaluation, result = run_evaluation(config, programs, state, workdir, saver.keep)
                 playouts = evaluation["evaluation/num_playouts"]
                 display.message(f"iteration {iteration}: against pure MCTS {playouts}: {result}")
                 if "solved/raw_value_kept" in evaluation:
@@ -272,22 +302,28 @@ def _train(
                 row |= evaluation
             last = is_finished(config, state.progress)
             row["time/seconds"] = float(state.progress.seconds)
+            row["time/cpu_seconds"] = float(state.progress.cpu_seconds)
             if writer is not None:
-                writer.write(iteration, row)
+                writer.add(iteration, row)
+                saver.keep(METRICS_FILE, writer.flush)
             left = _seconds_left(config, state.progress, time.monotonic() - started, started_at)
             display.update(iteration, _describe(row, state, left))
             for warning in collapse_warnings(row) if iteration % _WARN_EVERY == 0 else ():
                 display.message(f"warning: {warning}")
             snapshot = config.snapshot_every > 0 and (iteration % config.snapshot_every == 0 or last)
             if snapshot and is_main():
-                save_run_agent(config, state, workdir, f"iteration_{iteration:06d}")
+                save_run_agent(config, state, workdir, f"iteration_{iteration:06d}", saver.keep)
+            saver.retry()
             stop = any_process(stop_asked())
-            if iteration % config.checkpoint_every == 0 or last or stop:
-                _save(config, workdir, state, companion)
-                saved_at = iteration
+            if iteration % config.checkpoint_every == 0 or last or stop or saver.is_behind:
+                with phase("checkpoint"):
+                    _save(config, workdir, state, companion, saver)
+            profiler.end()
+        profiler.close()
         iteration = int(state.progress.iteration)
-        if saved_at != iteration:
-            _save(config, workdir, state, companion)
+        if saver.saved_at != iteration:
+            _save(config, workdir, state, companion, saver)
+        saver.finish(state)
         finished = is_finished(config, state.progress)
         if not finished:
             display.message(
@@ -297,11 +333,13 @@ def _train(
     return TrainResult(workdir, state, finished, row, evaluation)
 
 
-def _save(config: TrainConfig, workdir: pathlib.Path, state: TrainingState, companion: Companion) -> None:
-    save_checkpoint(workdir, config, state)
-    companion.checkpoint(int(state.progress.iteration))
+def _save(
+    config: TrainConfig, workdir: pathlib.Path, state: TrainingState, companion: Companion, saver: Saver
+) -> None:
+    if saver.checkpoint(state):
+        companion.checkpoint(int(state.progress.iteration))
     if is_main():
-        save_run_agent(config, state, workdir, "latest")
+        save_run_agent(config, state, workdir, "latest", saver.keep)
 
 
 def _seconds_left(config: TrainConfig, progress: Progress, seconds: float, begin: Progress) -> float:

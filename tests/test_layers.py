@@ -9,7 +9,8 @@ PACKAGE = pathlib.Path(__file__).resolve().parent.parent / "gomoku_jax"
 EXPERIMENTS = PACKAGE.parent / "experiments"
 
 LAYERS = (
-    {"config", "metrics", "presets", "compilation"},
+    {"files"},
+    {"config", "metrics", "event_file", "run_log", "profiling", "presets", "compilation"},
     {"game"},
     {"encode", "symmetry", "tactics"},
     {"conv", "network", "inference", "solver", "openings"},
@@ -20,7 +21,7 @@ LAYERS = (
     {"checkpoint", "sharding", "distributed", "agent", "published"},
     {"estimate"},
     {"programs", "swap_arena"},
-    {"run_agents"},
+    {"run_agents", "saving", "divergence"},
     {"evaluation", "iteration"},
     {"train"},
     {"play"},
@@ -34,6 +35,7 @@ PARTS = {
     ("inference", "conv"),
     ("inference", "network"),
     ("presets", "config"),
+    ("metrics", "event_file"),
     ("selfplay_rules", "selfplay"),
     ("replay_rings", "replay"),
     ("distributed", "sharding"),

@@ -1,87 +1,29 @@
 """Several devices give what one gives, without talking during self-play."""
 
+import itertools
 import json
 import os
 import pathlib
 import subprocess
 import sys
+from typing import Any
 
 import jax
+import numpy as np
 import pytest
+from scipy import stats
 
 from gomoku_jax.sharding import data_mesh, num_devices, use_cpu_cores
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
-PROGRAM = """
-import json, re
-import jax
-import numpy as np
-jax.config.update("jax_num_cpu_devices", 2)
-from gomoku_jax.checkpoint import init_training_state
-from gomoku_jax.sharding import data_mesh
-from gomoku_jax.programs import make_programs
-from gomoku_jax.iteration import run_iteration
-from gomoku_jax.replay_rings import newest_first
-from tiny import TINY, tiny
-
-one = data_mesh(8, 16, devices=jax.devices()[:1])
-two = data_mesh(8, 16)
-assert (one.size, two.size) == (1, 2)
-report = {}
-
-# The same update from the same state: equal but for the order of sums.
-programs = {mesh.size: make_programs(TINY, mesh) for mesh in (one, two)}
-state = programs[1].place(init_training_state(TINY))
-for _ in range(2):
-    state, _ = run_iteration(TINY, programs[1], state)
-host = jax.device_get(state.replace(key=jax.random.key_data(state.key)))
-learned = {}
-for size, program in programs.items():
-    placed = program.place(host.replace(key=jax.random.wrap_key_data(host.key)))
-    learner, _ = program.update(placed.learner, placed.replay, placed.key)
-    learned[size] = jax.device_get(learner)
-    assert all(
-        len(leaf.sharding.device_set) == size and leaf.sharding.is_fully_replicated
-        for leaf in jax.tree.leaves(learner.params)
-    )
-report["difference"] = max(
-    float(np.abs(a - b).max())
-    for a, b in zip(*(jax.tree.leaves(learned[size].params) for size in (1, 2)), strict=True)
-)
-
-# Self-play talks only when its positions are given out: the compiled loop has no collective.
-state = programs[2].place(init_training_state(TINY))
-lowered = programs[2].selfplay.lower(state.learner.params, state.selfplay, state.replay, state.key)
-text = lowered.compile().as_text()
-names = set(re.findall(r"body=%?([\\w.-]+)", text))
-bodies = [part for part in text.split("\\n\\n") if part.split("(")[0].strip().lstrip("%").strip() in names]
-words = ("all-reduce", "all-gather", "all-to-all", "collective-permute")
-report["collectives_in_loops"] = sum(word in body for body in bodies for word in words)
-report["loops"] = len(bodies)
-
-# Games differ between the devices, and every position of every finished game arrives.
-config = tiny(selfplay={"opening_stones": 0})
-programs = make_programs(config, two)
-state = programs.place(init_training_state(config))
-games = 0
-for _ in range(3):
-    state, metrics = run_iteration(config, programs, state)
-    games += metrics["selfplay/games"]
-boards = np.asarray(state.replay.items.board)[newest_first(jax.device_get(state.replay))]
-report["first_positions"] = int((np.abs(boards).sum((1, 2)) == 0).sum())
-report["games"] = games
-shares = np.split(np.asarray(state.selfplay.states.board), 2)
-report["shares_equal"] = bool((shares[0] == shares[1]).all())
-print(json.dumps(report))
-"""
-
 
 @pytest.fixture(scope="module")
-def report():
+def report(tmp_path_factory):
     environment = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"} | {"JAX_PLATFORMS": "cpu"}
+    environment["PYTHONPATH"] = str(ROOT)
     result = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
+        [sys.executable, "eight_devices.py", str(tmp_path_factory.mktemp("run"))],
         cwd=ROOT / "tests",
         env=environment,
         capture_output=True,
@@ -93,22 +35,80 @@ def report():
 
 
 @pytest.mark.slow
-def test_an_update_on_two_devices_equals_one(report):
-    assert report["difference"] < 1e-5
+@pytest.mark.parametrize("algorithm", ["puct", "gumbel"])
+def test_search_on_eight_devices_equals_one(report, algorithm):
+    found = report["search"][algorithm]
+    assert found["devices"] == 8
+    assert found["visits_equal"] and found["most_visited"]
+    assert found["value_difference"] < 1e-5
+    assert found["collectives"] == 0
 
 
 @pytest.mark.slow
-def test_no_collective_inside_the_selfplay_loops(report):
-    assert report["loops"] > 0
-    assert report["collectives_in_loops"] == 0
+def test_updates_on_eight_devices_equal_those_of_one(report):
+    assert report["update"]["moved"] > 1e-3
+    assert report["update"]["difference"] < 1e-5
+
+
+@pytest.mark.slow
+def test_parameters_are_equal_on_all_devices_after_many_updates(report):
+    assert report["long"]["devices"] == 8 and report["long"]["parts"] == [8, 8]
+    assert report["long"]["updates"] >= 20
+    assert report["long"]["equal"]
+
+
+@pytest.mark.slow
+def test_no_collective_in_self_play_and_matches(report):
+    assert report["selfplay"]["collectives"] == 0
+    assert report["selfplay"]["collectives_in_matches"] == 0
+    assert report["selfplay"]["update_collectives"] > 0  # the count sees them where they are
 
 
 @pytest.mark.slow
 def test_devices_play_different_games_and_lose_none(report):
-    assert not report["shares_equal"]
-    assert report["games"] > 0
+    found = report["selfplay"]
+    assert found["shares_differ"] == 8
     # Without openings every finished game has exactly one position with an empty board.
-    assert report["first_positions"] == report["games"]
+    assert found["first_positions"] == found["games"] > 0
+
+
+@pytest.mark.slow
+def test_self_play_on_eight_devices_follows_the_law_of_one(report):
+    one, eight = report["law"]["1"], report["law"]["8"]
+    for found in (one, eight):
+        assert found["games"] > 1000
+    for name in ("black_wins", "openings"):
+        table = np.asarray([one[name], eight[name]])
+        if table.ndim == 1:
+            table = np.stack([table, [one["games"], eight["games"]] - table], axis=1)
+        table = table[:, table.sum(0) > 10]
+        result: Any = stats.chi2_contingency(table)
+        assert result.pvalue > 1e-3, (name, table)
+
+
+@pytest.mark.slow
+def test_actors_play_while_learners_learn(report):
+    found = report["split"]
+    assert found["devices"] == [5, 3] and found["shared"] == 0
+    assert found["updates"][0] == 0 and found["updates"][-1] >= 12  # learning is an iteration behind
+    # With four updates an iteration, the actors get parameters whenever another six are full.
+    steps = [0, *found["updates"]]
+    assert found["handed_over"] == [b // 6 > a // 6 for a, b in itertools.pairwise(steps)]
+    assert found["difference_when_handed_over"] == 0
+    assert found["first_positions"] == found["games"] > 0
+    for sizes in found["ring_sizes"]:
+        assert max(sizes) - min(sizes) <= len(found["ring_sizes"])  # each iteration deals out evenly
+    assert found["copies_equal"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [1, 2, 4, 8])
+def test_a_run_of_four_devices_goes_on_with_others(report, count):
+    found = report["checkpoint"][str(count)]
+    assert found["replay_equal"] and found["games_equal"] and found["learner_equal"] and found["key_equal"]
+    assert len(found["ring_sizes"]) == count
+    assert max(found["ring_sizes"]) - min(found["ring_sizes"]) <= (1 if count != 4 else 100)
+    assert found["goes_on"] == 5
 
 
 def test_mesh_takes_the_devices_that_divide_the_sizes():

@@ -219,6 +219,7 @@ def gumbel_q_transform(config: SearchConfig) -> QTransform:
     )
 
 
+@jax.named_scope("select")
 def _descend(
     tree: SearchTree, key: jax.Array, root_select: _Select, select: _Select, max_depth: int
 ) -> _Path:
@@ -286,6 +287,7 @@ def step_and_evaluate(
     return after, logits, value, reward, discount
 
 
+@jax.named_scope("expand")
 def _expand(
     game: Gomoku, evaluate: Evaluator, params: Any, tree: SearchTree, path: _Path, ply_discount: float
 ) -> tuple[SearchTree, jax.Array, jax.Array]:
@@ -327,6 +329,7 @@ def _expand(
     return tree, node, reward + discount * value
 
 
+@jax.named_scope("backup")
 def _backup(
     tree: SearchTree, path: _Path, leaf: jax.Array, edge_value: jax.Array, ply_discount: float
 ) -> SearchTree:

@@ -65,6 +65,7 @@ def run_policy(
 def _recurrent_fn(game: Gomoku, evaluate: Evaluator, ply_discount: float):
     """`step_and_evaluate` as mctx calls it."""
 
+    @jax.named_scope("expand")
     def recurrent_fn(params, key, actions, states):
         del key
         after, logits, value, reward, discount = step_and_evaluate(
