@@ -61,7 +61,7 @@ class Saver:
         """Calls `write` now, and where that fails again by `retry`.
 
         Args:
-            name: what it writes; a later one of the same name takes its place.
+            name: what it writes, a path in the run folder; a later one of the same name takes its place.
             write: must hold whatever it needs: the arrays of the training state are soon gone.
         """
         try:
@@ -124,7 +124,10 @@ class Saver:
             return
         if not self._reasons:
             raise RefusedError("not all of the run could be written; process 0 says what")
-        lost = "; ".join(f"{name}: {reason}" for name, reason in self._reasons.items())
+        lost = "; ".join(
+            f"{kind}{f', {len(reasons)} files' if len(reasons) > 1 else ''}: {reasons[-1]}"
+            for kind, reasons in self._missing().items()
+        )
         raise SaveError(
             f"iteration {int(state.progress.iteration)} is done, but not all of it could be written into "
             f"{self._workdir} ({lost}). {newest_checkpoint(self._workdir)}"
@@ -144,17 +147,28 @@ class Saver:
         if free < needed:
             raise OSError(f"it takes {needed / 1e6:.3g} MB, and {free / 1e6:.3g} MB are free")
 
+    def _missing(self) -> dict[str, list[str]]:
+        """The reasons by kind: what is written into one folder is told as one, and once."""
+        kinds: dict[str, list[str]] = {}
+        for name, reason in self._reasons.items():
+            kinds.setdefault(_kind(name), []).append(reason)
+        return kinds
+
     def _failed(self, name: str, reason: str) -> None:
-        if name not in self._reasons:  # once, not after every iteration
+        if _kind(name) not in self._missing():
             self._tell(
-                f"warning: {name} could not be written into {self._workdir}: {reason}. "
+                f"warning: {_kind(name)} could not be written into {self._workdir}: {reason}. "
                 "The run goes on and tries again after every iteration"
             )
         self._reasons[name] = reason
 
     def _wrote(self, name: str) -> None:
-        if self._reasons.pop(name, None) is not None:
-            self._tell(f"{name} could be written now")
+        if self._reasons.pop(name, None) is not None and _kind(name) not in self._missing():
+            self._tell(f"{_kind(name)} could be written now")
+
+
+def _kind(name: str) -> str:
+    return name.partition("/")[0]
 
 
 def _reason_of_save(error: BaseException) -> str:
