@@ -705,7 +705,8 @@ def test_the_script_says_what_happened_and_returns_2(error, monkeypatch, capsys,
 def test_a_learning_rate_that_is_too_high_ends_the_script(capsys, tmp_path):
     """With a step of 1.2 on a sum of squares, updates turn the parameters round and make them larger."""
     flags = "--learn.optimizer sgd --learn.learning-rate 1.2 --learn.l2 1 --learn.momentum 0 "
-    flags += "--learn.max-grad-norm 0 --learn.schedule constant --iterations 80 --evaluation.every 0 --checkpoint-every 2"
+    flags += "--learn.max-grad-norm 0 --learn.schedule constant --iterations 80 "
+    flags += "--evaluation.every 0 --checkpoint-every 2"
     flags = [*flags.split(), "--workdir", str(tmp_path / "run")]
     code, text = status_and_error(capsys, "train", [*SMALL, *flags])
     assert (
