@@ -7,6 +7,7 @@
     python experiments/benchmark.py search --agent runs/seed0 --simulations 100 400 --json rows.jsonl
     python experiments/benchmark.py selfplay --tutorial ../AlphaZero_Gomoku
     python experiments/benchmark.py train --preset 6x6x4
+    python experiments/benchmark.py parallel --preset 6x6x4
     python experiments/benchmark.py --scale
     python experiments/benchmark.py predict --devices h100 h200x8 v5ex16
     python experiments/benchmark.py web --json rows.jsonl
@@ -23,7 +24,21 @@ from typing import Annotated
 import tyro
 from rows import append_row, command_line
 
-from benchmarks import env, gomocup, memory, net, predict, rules, scale, search, selfplay, train, vcf, web
+from benchmarks import (
+    env,
+    gomocup,
+    memory,
+    net,
+    parallel,
+    predict,
+    rules,
+    scale,
+    search,
+    selfplay,
+    train,
+    vcf,
+    web,
+)
 from gomoku_jax.agent import AgentError
 from gomoku_jax.metrics import provenance
 
@@ -36,6 +51,7 @@ _RUNS = {
     selfplay.Selfplay: selfplay.run,
     train.Train: train.run,
     memory.Memory: memory.run,
+    parallel.Parallel: parallel.run,
     scale.Scale: scale.run,
     predict.Predict: predict.run,
     web.Web: web.run,
@@ -57,6 +73,7 @@ def main(argv: list[str] | None = None) -> int:
         | Annotated[selfplay.Selfplay, tyro.conf.subcommand("selfplay")]
         | Annotated[train.Train, tyro.conf.subcommand("train")]
         | Annotated[memory.Memory, tyro.conf.subcommand("memory")]
+        | Annotated[parallel.Parallel, tyro.conf.subcommand("parallel")]
         | Annotated[scale.Scale, tyro.conf.subcommand("scale")]
         | Annotated[predict.Predict, tyro.conf.subcommand("predict")]
         | Annotated[web.Web, tyro.conf.subcommand("web")]
@@ -74,7 +91,7 @@ def main(argv: list[str] | None = None) -> int:
             facts = provenance() | {"command": command}
             for row in rows:
                 append_row(target, row | facts)
-    except (AgentError, ValueError, OSError) as error:
+    except (AgentError, ValueError, OSError, RuntimeError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     return 0

@@ -24,7 +24,7 @@ SIGNATURES = {
     "load_agent": ["path"],
     "load_checkpoint": ["path"],
     "replay_moves": ["game", "actions"],
-    "train": ["config", "workdir", "resume", "quiet"],
+    "train": ["config", "workdir", "resume", "quiet", "num_devices", "profile_iterations"],
 }
 CLASSES = ("Gomoku", "State", "NetworkConfig", "SearchConfig", "TrainConfig")
 

@@ -39,7 +39,7 @@ def _free_port() -> int:
         return found.getsockname()[1]
 
 
-def measure(arguments: Parallel, cores: list[int], processes: int) -> dict[str, Any]:
+def measure(arguments: Parallel, cores: list[int], processes: int, actors: int) -> dict[str, Any]:
     """One side, once: what its first process says.
 
     Raises:
@@ -54,6 +54,7 @@ def measure(arguments: Parallel, cores: list[int], processes: int) -> dict[str, 
             "iterations": arguments.iterations,
             "cores": cores[process * each : (process + 1) * each],
             "devices": each,
+            "actors": actors,
             "processes": processes,
             "process": process,
             "coordinator": address,
@@ -86,14 +87,15 @@ def run(arguments: Parallel) -> list[dict]:
     if len(cores) < 2:
         raise ValueError("one core: nothing to compare")
     sides = {
-        "one device on one core": (cores[:1], 1),
-        f"{len(cores)} devices on {len(cores)} cores": (cores, 1),
-        f"{len(cores)} processes of one device, a core each": (cores, len(cores)),
+        "one device on one core": (cores[:1], 1, 0),
+        f"{len(cores)} devices on {len(cores)} cores": (cores, 1, 0),
+        f"{len(cores)} processes of one device, a core each": (cores, len(cores), 0),
+        f"{len(cores) - 1} of {len(cores)} devices play while one learns": (cores, 1, len(cores) - 1),
     }
     measured: dict[str, list[dict[str, Any]]] = {name: [] for name in sides}
     for _ in range(arguments.repeats):
-        for name, (used, processes) in sides.items():
-            measured[name].append(measure(arguments, used, processes))
+        for name, (used, processes, actors) in sides.items():
+            measured[name].append(measure(arguments, used, processes, actors))
     rows, cells, first = [], [], None
     for name, results in measured.items():
         row: dict[str, Any] = {
@@ -115,10 +117,10 @@ def run(arguments: Parallel) -> list[dict]:
                 f"{row['positions_per_second']:,.0f}",
                 f"{row['ratio']:.2f}",
                 f"{row['selfplay_seconds']:.2f}",
-                f"{row['learn_seconds']:.2f}",
+                f"{row['learn_seconds']:.2f} ({row['learn_apart_seconds']:.2f})",
                 f"{row['collectives_seconds']:.3f} ({row['collectives_share']:.1%})",
             )
         )
-    heads = ("", "positions/s", "ratio", "self-play s", "learning s", "collectives s, share")
+    heads = ("", "positions/s", "ratio", "self-play s", "learning s (apart)", "collectives s, share")
     show(f"An iteration of preset {arguments.preset}", heads, cells)
     return rows

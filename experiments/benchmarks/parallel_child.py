@@ -4,25 +4,47 @@ Takes a JSON object and runs as a script, so that cores and processes are set be
 """
 
 import dataclasses
+import functools
 import json
 import os
 import statistics
 import sys
 import time
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import Mesh, PartitionSpec
 
-from gomoku_jax import distributed
-from gomoku_jax.checkpoint import init_training_state
+from gomoku_jax import distributed, learn, replay
+from gomoku_jax.checkpoint import TrainingState, init_training_state, total_updates
+from gomoku_jax.compilation import use_compilation_cache
+from gomoku_jax.config import DevicesConfig, TrainConfig
+from gomoku_jax.game import Gomoku
 from gomoku_jax.iteration import run_iteration
+from gomoku_jax.network import apply_network
 from gomoku_jax.presets import PRESETS
-from gomoku_jax.programs import make_meshes, make_programs
-from gomoku_jax.sharding import DATA, put, replicated, split_axis, use_cpu_devices
+from gomoku_jax.programs import make_batch, make_meshes, make_programs, transform_positions
+from gomoku_jax.replay_rings import ring_of
+from gomoku_jax.sharding import DATA, put, replicated, split_axis, split_spec, use_cpu_devices
+
+_WHOLE = PartitionSpec()
 
 
-def collectives_seconds(mesh, params, updates: int, repeats: int) -> float:
-    """Time of what the devices tell each other in an iteration: sums as large as all gradients and losses."""
+def median_seconds(run: Callable[[], Any], repeats: int) -> float:
+    """Of so many calls, after one that does not count."""
+    jax.block_until_ready(run())
+    seconds = []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        jax.block_until_ready(run())
+        seconds.append(time.perf_counter() - started)
+    return statistics.median(seconds)
+
+
+def collectives_seconds(mesh: Mesh, params: Any, updates: int, repeats: int) -> float:
+    """Time of sums over the devices, as many and as large as those of all gradients in an iteration."""
 
     def share(tree):
         def update(tree, _):
@@ -30,26 +52,45 @@ def collectives_seconds(mesh, params, updates: int, repeats: int) -> float:
 
         return jax.lax.scan(update, tree, None, length=updates)[0]
 
-    whole = jax.sharding.PartitionSpec()
-    program = jax.jit(jax.shard_map(share, mesh=mesh, in_specs=whole, out_specs=whole, check_vma=False))
+    program = jax.jit(jax.shard_map(share, mesh=mesh, in_specs=_WHOLE, out_specs=_WHOLE, check_vma=False))
     tree = put((params, jnp.zeros(8)), replicated(mesh))
-    jax.block_until_ready(program(tree))
-    seconds = []
-    for _ in range(repeats):
-        started = time.perf_counter()
-        jax.block_until_ready(program(tree))
-        seconds.append(time.perf_counter() - started)
-    return statistics.median(seconds)
+    return median_seconds(lambda: program(tree), repeats)
+
+
+def learning_apart_seconds(config: TrainConfig, mesh: Mesh, state: TrainingState, repeats: int) -> float:
+    """An iteration's updates where each device learns from its share alone and tells nobody."""
+    game = Gomoku.from_config(config.game)
+    optimizer = learn.make_optimizer(config.learn, total_updates(config))
+
+    def share(learner, buffer, key):
+        ring = ring_of(buffer)
+
+        def draw(key):
+            key = jax.random.fold_in(key, jax.lax.axis_index(DATA))
+            count = config.learn.batch_size // mesh.size
+            return make_batch(game, config, replay.sample(ring, key, count, transform_positions))
+
+        apply_fn = functools.partial(apply_network, config.network)
+        return learn.run_updates(
+            learner, draw, key, apply_fn=apply_fn, optimizer=optimizer, config=config.learn
+        )
+
+    specs = (_WHOLE, split_spec(), _WHOLE)
+    program = jax.jit(jax.shard_map(share, mesh=mesh, in_specs=specs, out_specs=_WHOLE, check_vma=False))
+    return median_seconds(lambda: program(state.learner, state.replay, state.key), repeats)
 
 
 def main(task: dict) -> dict:
     """Median seconds of an iteration and its parts."""
     if task["cores"]:
         os.sched_setaffinity(0, task["cores"])
+    use_compilation_cache()
     use_cpu_devices(task["devices"])
     if task["processes"] > 1:
         distributed.start(task["coordinator"], task["processes"], task["process"])
-    config = dataclasses.replace(PRESETS[task["preset"]], checkpoint_every=10**9)
+    updates = PRESETS[task["preset"]].learn.updates_per_iteration
+    devices = DevicesConfig(actors=task["actors"], refresh_every=updates)
+    config = dataclasses.replace(PRESETS[task["preset"]], devices=devices)
     programs = make_programs(config, *make_meshes(config))
     state = programs.place(init_training_state(config, programs.mesh.size, split_axis(programs.mesh)))
     while int(state.progress.positions) < config.replay.min_size:
@@ -62,8 +103,7 @@ def main(task: dict) -> dict:
         walls.append(time.perf_counter() - started)
         parts.append((metrics["time/selfplay_seconds"], metrics["time/learn_seconds"]))
     selfplay, learning = (statistics.median(values) for values in zip(*parts, strict=True))
-    params = jax.device_get(state.learner.params)
-    updates = config.learn.updates_per_iteration
+    params, repeats = jax.device_get(state.learner.params), task["iterations"]
     wall = statistics.median(walls)
     return {
         "devices_used": programs.mesh.size,
@@ -71,7 +111,8 @@ def main(task: dict) -> dict:
         "positions_per_second": config.selfplay.num_games * config.selfplay.moves_per_iteration / wall,
         "selfplay_seconds": selfplay,
         "learn_seconds": learning,
-        "collectives_seconds": collectives_seconds(programs.mesh, params, updates, task["iterations"]),
+        "learn_apart_seconds": learning_apart_seconds(config, programs.mesh, state, repeats),
+        "collectives_seconds": collectives_seconds(programs.mesh, params, updates, repeats),
     }
 
 
