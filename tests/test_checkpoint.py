@@ -160,6 +160,13 @@ def test_checkpoint_of_another_kind_is_refused_naming_both(run, changes, ours, t
     assert ours in str(error.value) and theirs in str(error.value)
 
 
+def test_a_run_goes_on_with_its_gradients_computed_otherwise(run, states):
+    config = tiny(network={"remat": True})
+    saved, restored, messages = restore_checkpoint(run, config)
+    assert not saved.network.remat and messages == []
+    chex.assert_trees_all_equal(restored.learner.params, jax.device_get(states[-1].learner.params))
+
+
 def test_other_replay_capacity_is_refused(run):
     with pytest.raises(CheckpointError, match="replay/items/board"):
         restore_checkpoint(run, tiny(replay={"capacity": 512}))

@@ -96,6 +96,8 @@ def run(arguments: Parallel) -> list[dict]:
     for _ in range(arguments.repeats):
         for name, (used, processes, actors) in sides.items():
             measured[name].append(measure(arguments, used, processes, actors))
+            rate = measured[name][-1]["positions_per_second"]
+            print(f"{name}: {rate:,.0f} positions/s", flush=True)
     rows, cells, first = [], [], None
     for name, results in measured.items():
         row: dict[str, Any] = {
