@@ -7,6 +7,7 @@ reduction that changes nothing, the maximum of two equal numbers. docs/performan
 """
 
 import dataclasses
+import os
 from typing import Any
 
 import jax
@@ -71,6 +72,8 @@ def chains_pay(config: NetworkConfig, shape: tuple[int, ...]) -> bool:
         shape: (B, H, W, C) of the observations.
     """
     if jax.local_device_count() > 1:  # one device a core: each is busy with games of its own
+        return False
+    if hasattr(os, "sched_getaffinity") and len(os.sched_getaffinity(0)) == 1:  # nothing to spread over
         return False
     if config.kind == "conv":
         return True
