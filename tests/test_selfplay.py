@@ -404,7 +404,9 @@ def test_moves_are_drawn_at_their_temperature_and_then_the_best_is_played():
     assert all(action == legal_prior(board, 1.0).argmax() for board, action in later)
 
 
-@pytest.mark.parametrize("draw", ["weights", "visits", "search"])
+@pytest.mark.parametrize(
+    "draw", ["weights", *(pytest.param(draw, marks=pytest.mark.slow) for draw in ("visits", "search"))]
+)
 def test_what_moves_are_drawn_from(draw):
     """With two actions considered and no noise, visits are of the two likeliest points; the target has a
     little of every legal point.

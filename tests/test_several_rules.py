@@ -189,6 +189,7 @@ def of_rule(selfplay: SelfplayState, number: int) -> SelfplayState:
     )
 
 
+@pytest.mark.slow
 def test_every_game_obeys_its_own_rule_and_is_stored_once(begun):
     """Each game followed through by an oracle of its rule; stored positions and metrics are the oracles'."""
     programs, state = begun

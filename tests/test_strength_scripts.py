@@ -18,6 +18,7 @@ from gomoku_jax.config import GameConfig
 from gomoku_jax.suites import load_solved
 
 
+@pytest.mark.slow
 def test_solve_tells_values_and_repeats_a_shipped_set(capsys, tmp_path):
     code, text = status_and_error(capsys, "solve", ["4x4x3"])
     assert code == 0 and "the first player wins" in text

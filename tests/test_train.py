@@ -120,6 +120,7 @@ def test_resuming_equals_never_having_stopped(whole_run, tmp_path):
     chex.assert_trees_all_equal(comparable(result.state), comparable(whole_run[1].state))
 
 
+@pytest.mark.slow
 def test_resume_after_kill_9_is_exact(whole_run, tmp_path):
     workdir = tmp_path / "run"
     program = (
