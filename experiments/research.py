@@ -22,7 +22,7 @@ import tyro
 from rows import append_row, read_rows
 
 from gomoku_jax.agent import AGENT_FOLDER, load_agent
-from gomoku_jax.checkpoint import CHECKPOINT_FOLDER, read_config
+from gomoku_jax.checkpoint import holds_run, read_config
 from gomoku_jax.compilation import use_compilation_cache
 from gomoku_jax.config import to_dict
 from gomoku_jax.game import Gomoku
@@ -100,7 +100,7 @@ class Report:
 def train_command(arguments: Run, name: str, seed: int, workdir: pathlib.Path) -> list[str]:
     """The command line of one run, after the interpreter."""
     script = str(pathlib.Path(__file__).parent / "train.py")
-    if (workdir / "config.json").exists() or (workdir / CHECKPOINT_FOLDER).exists():
+    if holds_run(workdir):
         return [script, "--workdir", str(workdir), "--resume", "--quiet"]
     return [
         *(script, "--preset", arguments.preset, "--workdir", str(workdir), "--quiet"),

@@ -22,7 +22,13 @@ import numpy as np
 import tyro
 from rows import append_row, command_line
 
-from gomoku_jax.checkpoint import CheckpointError, TrainingState, checkpoint_steps, load_checkpoint
+from gomoku_jax.checkpoint import (
+    CheckpointError,
+    TrainingState,
+    checkpoint_steps,
+    holds_run,
+    load_checkpoint,
+)
 from gomoku_jax.metrics import provenance, read_metrics
 
 _TRAIN = pathlib.Path(__file__).parent / "train.py"
@@ -62,7 +68,7 @@ def train_command(arguments: Arguments, workdir: pathlib.Path, iterations: int |
     """The command line that begins a run, or goes on with it."""
     command = [sys.executable, str(_TRAIN), "--workdir", str(workdir)]
     command += ["--num-devices", str(arguments.num_devices)]
-    if (workdir / "config.json").exists():
+    if holds_run(workdir):
         command.append("--resume")
     else:
         command += ["--preset", arguments.preset, *_SETTINGS]

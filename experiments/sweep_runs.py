@@ -14,11 +14,12 @@ from typing import IO, Any, Literal
 
 from sweep_plan import PlannedRun, differences, flags
 
-from gomoku_jax.checkpoint import CHECKPOINT_FOLDER, CONFIG_FILE, checkpoint_steps, read_config
+from gomoku_jax.checkpoint import CONFIG_FILE, checkpoint_steps, holds_run, read_config
 from gomoku_jax.config import TrainConfig
 from gomoku_jax.metrics import read_metrics
+from gomoku_jax.system import on_stop_signals
 
-LOG_FILE = "train.log"
+LOG_FILE = "output.log"  # what train.py prints; its own train.log is beside it, and rotates
 _LOCK_FILE = "sweep.lock"  # held by the process that runs the folder
 _TRAIN = pathlib.Path(__file__).parent / "train.py"
 _TAIL = 5  # lines of a failed run's log that are shown
@@ -83,11 +84,6 @@ def run_state(folder: pathlib.Path, config: TrainConfig) -> RunState:
 
 def _clock(config: TrainConfig) -> str:
     return "cpu_seconds" if config.clock == "cpu" else "seconds"
-
-
-def holds_run(folder: pathlib.Path) -> bool:
-    """Has a run begun here?"""
-    return (folder / CONFIG_FILE).exists() or (folder / CHECKPOINT_FOLDER).exists()
 
 
 def check_folders(folder: pathlib.Path, runs: Sequence[PlannedRun]) -> None:
@@ -265,15 +261,8 @@ def _count_signals() -> Iterator[Any]:
         nonlocal count
         count += 1
 
-    try:
-        old = {number: signal.signal(number, add) for number in (signal.SIGINT, signal.SIGTERM)}
-    except ValueError:  # not the main thread, where no handler can be set
-        old = {}
-    try:
+    with on_stop_signals(add):
         yield lambda: count
-    finally:
-        for number, handler in old.items():
-            signal.signal(number, handler)
 
 
 def _start(

@@ -184,10 +184,9 @@ def _to_arrays(state: TrainingState) -> dict[str, Any]:
 def _from_arrays(arrays: dict[str, np.ndarray], like: TrainingState) -> TrainingState:
     """The state with NumPy leaves: `Programs.place` takes them to the devices."""
     _mend_older(arrays)
-    if like.actor_params is not None and not any(name.startswith("actor_params/") for name in arrays):
-        like, played = like.replace(actor_params=None), True  # the run had no actors until now
-    else:
-        played = False
+    first_actors = like.actor_params is not None and not any(n.startswith("actor_params/") for n in arrays)
+    if first_actors:  # the run had none until now
+        like = like.replace(actor_params=None)
     leaves, treedef = jax.tree_util.tree_flatten_with_path(like)
     restored = []
     for path, leaf in leaves:
@@ -202,7 +201,7 @@ def _from_arrays(arrays: dict[str, np.ndarray], like: TrainingState) -> Training
             raise CheckpointError(f"{name}: {array.dtype}{array.shape}, expected {leaf.dtype}{leaf.shape}")
         restored.append(array)
     state = jax.tree_util.tree_unflatten(treedef, restored)
-    return state.replace(actor_params=state.learner.ema_params) if played else state
+    return state.replace(actor_params=state.learner.ema_params) if first_actors else state
 
 
 def _mend_older(arrays: dict[str, np.ndarray]) -> None:
@@ -291,6 +290,12 @@ def _check_same(config: TrainConfig, saved: TrainConfig, path: pathlib.Path) -> 
         ours, theirs = getattr(config, name), getattr(saved, name)
         if not (same_network(ours, theirs) if name == "network" else ours == theirs):
             raise CheckpointError(f"the checkpoint in {path} has {name} {theirs}, this run has {ours}")
+
+
+def holds_run(workdir: str | pathlib.Path) -> bool:
+    """Has a run begun in this folder?"""
+    folder = pathlib.Path(workdir)
+    return (folder / CONFIG_FILE).exists() or (folder / CHECKPOINT_FOLDER).exists()
 
 
 def checkpoint_steps(workdir: str | pathlib.Path) -> list[int]:

@@ -9,9 +9,8 @@ from collections.abc import Callable
 _PARTIAL = ".partial"  # suffix of the file that is written beside another, to take its place
 _PROBE_BYTES = 4096  # a block: on a full disk an empty file can still be made
 
-Keep = Callable[
-    [str, Callable[[], object]], None
-]  # (what is written, what writes it): see `saving.Saver.keep`
+# (what is written, what writes it): see `saving.Saver.keep`.
+Keep = Callable[[str, Callable[[], object]], None]
 
 
 def keep_now(name: str, write: Callable[[], object]) -> None:

@@ -7,7 +7,6 @@ reduction that changes nothing, the maximum of two equal numbers. docs/performan
 """
 
 import dataclasses
-import os
 from typing import Any
 
 import jax
@@ -17,6 +16,7 @@ from flax import struct
 from gomoku_jax.config import NetworkConfig
 from gomoku_jax.conv import conv3x3
 from gomoku_jax.network import NetworkOutput, Params, apply_network, pool
+from gomoku_jax.system import num_cores
 
 
 class Prepared(struct.PyTreeNode):
@@ -73,7 +73,7 @@ def chains_pay(config: NetworkConfig, shape: tuple[int, ...]) -> bool:
     """
     if jax.local_device_count() > 1:  # one device a core: each is busy with games of its own
         return False
-    if hasattr(os, "sched_getaffinity") and len(os.sched_getaffinity(0)) == 1:  # nothing to spread over
+    if num_cores() == 1:  # nothing to spread over
         return False
     if config.kind == "conv":
         return True

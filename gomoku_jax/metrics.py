@@ -20,6 +20,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from gomoku_jax.event_file import EventFile
 from gomoku_jax.files import write_all, write_atomically
+from gomoku_jax.system import num_cores
 
 METRICS_FILE = "metrics.jsonl"
 TENSORBOARD_FOLDER = "tensorboard"
@@ -43,7 +44,7 @@ def provenance() -> dict[str, Any]:
     return {
         "commit": git.stdout.strip() or None,
         "processor": _processor(),
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "cores": num_cores(),
         "devices": [device.device_kind for device in jax.devices()],
         "python": platform.python_version(),
         "versions": {name: importlib.metadata.version(name) for name in _PACKAGES},

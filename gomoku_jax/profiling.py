@@ -20,12 +20,8 @@ import jax
 from gomoku_jax.files import reason_of, write_atomically
 
 SCOPES = ("encode", "network", "select", "expand", "backup", "replay", "learn")
-PHASES: tuple[str, ...] = (
-    "self-play",
-    "learn",
-    "evaluate",
-    "checkpoint",
-)  # what the host does, one after the other
+# What the host does, one after the other.
+PHASES = ("self-play", "learn", "evaluate", "checkpoint")
 PROFILE_FOLDER = "profile"
 TRACE_FILE = "perfetto_trace.json.gz"
 TABLE_FILE = "scopes.txt"

@@ -9,6 +9,7 @@ device a core is what uses them all: `use_cpu_cores`.
 """
 
 import contextlib
+import functools
 import math
 import os
 from typing import Any
@@ -17,6 +18,8 @@ import jax
 import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+
+from gomoku_jax.system import num_cores
 
 DATA = "data"
 _LEAST_GAMES = 64  # a device: below, its fixed costs eat what it adds
@@ -38,11 +41,6 @@ def use_cpu_devices(count: int) -> None:
     """Makes the CPU show `count` devices. For scripts, before JAX starts; does nothing afterwards."""
     with contextlib.suppress(RuntimeError):  # JAX has started: its devices stay as they are
         jax.config.update("jax_num_cpu_devices", count)
-
-
-def num_cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def num_devices(available: int, *sizes: int) -> int:
@@ -137,14 +135,10 @@ def fetch(tree: Any, mesh: Mesh) -> Any:
     return jax.device_get(tree)
 
 
-_COPIERS: dict[NamedSharding, Any] = {}
-
-
+@functools.cache
 def _copier(sharding: NamedSharding) -> Any:
     """One program a mesh: `jax.jit` of a fresh lambda would compile at every call."""
-    if sharding not in _COPIERS:
-        _COPIERS[sharding] = jax.jit(lambda tree: tree, out_shardings=sharding)
-    return _COPIERS[sharding]
+    return jax.jit(lambda tree: tree, out_shardings=sharding)
 
 
 def all_processes(values: Any) -> np.ndarray:

@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import functools
 import pathlib
-import signal
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -16,12 +15,11 @@ from jax.sharding import Mesh
 from gomoku_jax import learn
 from gomoku_jax.agent import AgentError, load_agent
 from gomoku_jax.checkpoint import (
-    CHECKPOINT_FOLDER,
-    CONFIG_FILE,
     CheckpointError,
     Progress,
     TrainingState,
     checkpoint_steps,
+    holds_run,
     init_training_state,
     restore_checkpoint,
     save_checkpoint,
@@ -40,7 +38,7 @@ from gomoku_jax.distributed import (
 )
 from gomoku_jax.divergence import naming_the_batch
 from gomoku_jax.evaluation import GAMES_FOLDER, run_evaluation
-from gomoku_jax.files import check_writable
+from gomoku_jax.files import check_writable, reason_of
 from gomoku_jax.game import Gomoku
 from gomoku_jax.iteration import collapse_warnings, run_iteration, share_spent
 from gomoku_jax.metrics import METRICS_FILE, ConsoleDisplay, MetricsWriter
@@ -49,9 +47,10 @@ from gomoku_jax.programs import Programs, make_meshes, make_programs
 from gomoku_jax.replay_rings import num_rings
 from gomoku_jax.run_agents import save_run_agent
 from gomoku_jax.run_log import run_log
-from gomoku_jax.saving import Saver
+from gomoku_jax.saving import Saver, newest_checkpoint
 from gomoku_jax.sharding import local_devices, split_axis
 from gomoku_jax.suites import load_solved
+from gomoku_jax.system import on_stop_signals
 
 _WARN_EVERY = 20  # iterations: a warning each iteration would bury the rest
 
@@ -95,15 +94,8 @@ def _stop_signals() -> Iterator[Callable[[], bool]]:
             raise KeyboardInterrupt
         asked = True
 
-    try:
-        old = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    except ValueError:  # not the main thread, where no handler can be set
-        old = {}
-    try:
+    with on_stop_signals(ask):
         yield lambda: asked
-    finally:
-        for number, handler in old.items():
-            signal.signal(number, handler)
 
 
 def check_workdir(config: TrainConfig, workdir: str | pathlib.Path, resume: bool) -> None:
@@ -114,10 +106,10 @@ def check_workdir(config: TrainConfig, workdir: str | pathlib.Path, resume: bool
     workdir = pathlib.Path(workdir)
     if workdir.exists() and not workdir.is_dir():
         raise RunExistsError(f"{workdir} is a file; a run needs a folder")
-    holds_run = (workdir / CONFIG_FILE).exists() or (workdir / CHECKPOINT_FOLDER).exists()
-    if holds_run and not resume:
+    begun = holds_run(workdir)
+    if begun and not resume:
         raise RunExistsError(f"{workdir} holds a run already: resume it, or choose another folder")
-    if resume and not holds_run:
+    if resume and not begun:
         raise CheckpointError(f"nothing to resume: {workdir} holds no run")
     check_writable(workdir)
 
@@ -141,7 +133,9 @@ def begin_from(config: TrainConfig, state: TrainingState) -> TrainingState:
             f"this run has {config.network} on {Gomoku.from_config(config.game)}"
         )
     optimizer = learn.make_optimizer(config.learn, total_updates(config))
-    return state.replace(learner=learn.init_train_state(jax.tree.map(jnp.array, agent.params), optimizer))
+    learner = learn.init_train_state(jax.tree.map(jnp.array, agent.params), optimizer)
+    actor_params = None if state.actor_params is None else jax.tree.map(jnp.array, agent.params)
+    return state.replace(learner=learner, actor_params=actor_params)
 
 
 def _first_state(
@@ -235,12 +229,9 @@ def train(
 
 def _lost(workdir: pathlib.Path, error: Exception) -> LostProcessError:
     """What to say when a collective has failed."""
-    steps = checkpoint_steps(workdir)
-    newest = f"iteration {steps[0]}" if steps else "none yet"
-    reason = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
     return LostProcessError(
-        f"process {jax.process_index()} cannot work with the others, one of them is lost ({reason}). "
-        f"Newest whole checkpoint in {workdir}: {newest}. Start all processes again with --resume."
+        f"process {jax.process_index()} cannot work with the others, one of them is lost "
+        f"({reason_of(error)}). {newest_checkpoint(workdir)}. Start all processes again"
     )
 
 

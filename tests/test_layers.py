@@ -9,7 +9,7 @@ PACKAGE = pathlib.Path(__file__).resolve().parent.parent / "gomoku_jax"
 EXPERIMENTS = PACKAGE.parent / "experiments"
 
 LAYERS = (
-    {"files"},
+    {"files", "system"},
     {"config", "metrics", "event_file", "run_log", "profiling", "presets", "compilation"},
     {"game"},
     {"encode", "symmetry", "tactics"},
