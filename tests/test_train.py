@@ -1,5 +1,6 @@
 """The loop: resuming equals never having stopped, and nothing compiles late."""
 
+import dataclasses
 import json
 import math
 import os
@@ -25,7 +26,7 @@ from gomoku_jax.checkpoint import (
     restore_checkpoint,
     save_checkpoint,
 )
-from gomoku_jax.config import to_dict
+from gomoku_jax.config import DevicesConfig, to_dict
 from gomoku_jax.evaluation import run_evaluation
 from gomoku_jax.iteration import collapse_warnings, run_iteration
 from gomoku_jax.metrics import read_metrics
@@ -286,6 +287,8 @@ def test_a_run_begins_from_an_agent_of_another_board(whole_run, tmp_path):
     agent = gj.load_agent(workdir)
     chex.assert_trees_all_equal(state.learner.params, agent.params)
     chex.assert_trees_all_equal(state.learner.ema_params, agent.params)
+    split = dataclasses.replace(config, devices=DevicesConfig(actors=1))
+    chex.assert_trees_all_equal(begin_from(split, init_training_state(split)).actor_params, agent.params)
     result = train(config, tmp_path / "new", quiet=True)
     assert result.finished
     info = gj.load_agent(tmp_path / "new").info

@@ -17,7 +17,7 @@ from typing import Any
 from benchmarks.common import Benchmark, show
 from gomoku_jax.presets import DEFAULT_PRESET, PRESETS
 
-_CHILD = pathlib.Path(__file__).parent / "parallel_child.py"
+_EXPERIMENTS = pathlib.Path(__file__).parent.parent  # where `benchmarks` is found
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,7 +62,8 @@ def measure(arguments: Parallel, cores: list[int], processes: int, actors: int) 
         environment = os.environ | {"JAX_PLATFORMS": "cpu"}
         running.append(
             subprocess.Popen(
-                [sys.executable, str(_CHILD), json.dumps(task)],
+                [sys.executable, "-m", "benchmarks.parallel_child", json.dumps(task)],
+                cwd=_EXPERIMENTS,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,

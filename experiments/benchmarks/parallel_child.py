@@ -1,6 +1,6 @@
 """One process of `benchmark.py parallel`: trains for some iterations and prints how long each part took.
 
-Takes a JSON object and runs as a script, so that cores and processes are set before JAX starts.
+Takes a JSON object and runs as a module, so that cores and processes are set before JAX starts.
 """
 
 import dataclasses
@@ -10,13 +10,12 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Callable
-from typing import Any
 
 import jax
-import jax.numpy as jnp
 from jax.sharding import Mesh, PartitionSpec
 
+from benchmarks.common import medians
+from benchmarks.scale import collective_seconds
 from gomoku_jax import distributed, learn, replay
 from gomoku_jax.checkpoint import TrainingState, init_training_state, total_updates
 from gomoku_jax.compilation import use_compilation_cache
@@ -27,34 +26,9 @@ from gomoku_jax.network import apply_network
 from gomoku_jax.presets import PRESETS
 from gomoku_jax.programs import make_batch, make_meshes, make_programs, transform_positions
 from gomoku_jax.replay_rings import ring_of
-from gomoku_jax.sharding import DATA, put, replicated, split_axis, split_spec, use_cpu_devices
+from gomoku_jax.sharding import DATA, split_axis, split_spec, use_cpu_devices
 
 _WHOLE = PartitionSpec()
-
-
-def median_seconds(run: Callable[[], Any], repeats: int) -> float:
-    """Of so many calls, after one that does not count."""
-    jax.block_until_ready(run())
-    seconds = []
-    for _ in range(repeats):
-        started = time.perf_counter()
-        jax.block_until_ready(run())
-        seconds.append(time.perf_counter() - started)
-    return statistics.median(seconds)
-
-
-def collectives_seconds(mesh: Mesh, params: Any, updates: int, repeats: int) -> float:
-    """Time of sums over the devices, as many and as large as those of all gradients in an iteration."""
-
-    def share(tree):
-        def update(tree, _):
-            return jax.lax.pmean(tree, DATA), None
-
-        return jax.lax.scan(update, tree, None, length=updates)[0]
-
-    program = jax.jit(jax.shard_map(share, mesh=mesh, in_specs=_WHOLE, out_specs=_WHOLE, check_vma=False))
-    tree = put((params, jnp.zeros(8)), replicated(mesh))
-    return median_seconds(lambda: program(tree), repeats)
 
 
 def learning_apart_seconds(config: TrainConfig, mesh: Mesh, state: TrainingState, repeats: int) -> float:
@@ -77,7 +51,8 @@ def learning_apart_seconds(config: TrainConfig, mesh: Mesh, state: TrainingState
 
     specs = (_WHOLE, split_spec(), _WHOLE)
     program = jax.jit(jax.shard_map(share, mesh=mesh, in_specs=specs, out_specs=_WHOLE, check_vma=False))
-    return median_seconds(lambda: program(state.learner, state.replay, state.key), repeats)
+    run = functools.partial(program, state.learner, state.replay, state.key)
+    return medians({"apart": run}, repeats)["apart"]
 
 
 def main(task: dict) -> dict:
@@ -103,7 +78,7 @@ def main(task: dict) -> dict:
         walls.append(time.perf_counter() - started)
         parts.append((metrics["time/selfplay_seconds"], metrics["time/learn_seconds"]))
     selfplay, learning = (statistics.median(values) for values in zip(*parts, strict=True))
-    params, repeats = jax.device_get(state.learner.params), task["iterations"]
+    repeats = task["iterations"]
     wall = statistics.median(walls)
     return {
         "devices_used": programs.mesh.size,
@@ -112,7 +87,7 @@ def main(task: dict) -> dict:
         "selfplay_seconds": selfplay,
         "learn_seconds": learning,
         "learn_apart_seconds": learning_apart_seconds(config, programs.mesh, state, repeats),
-        "collectives_seconds": collectives_seconds(programs.mesh, params, updates, repeats),
+        "collectives_seconds": collective_seconds(state.learner.params, programs.mesh, updates, repeats),
     }
 
 
